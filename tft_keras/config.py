@@ -1,0 +1,239 @@
+"""Frozen settings with checks: sizes of the model, treatment of the data, the training itself.
+
+Every config goes to JSON and back (`to_dict`, `from_dict`), refuses names it does not know, and is
+changed only by `dataclasses.replace`, which runs the checks again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, TypeVar
+
+from tft_keras.errors import InputError, nearest
+
+_Config = TypeVar("_Config", bound="Config")
+
+GRADIENT_CHECKPOINTING_TIERS = ("off", "aggressive", "full")
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Base of all configs: lists become tuples, unknown names are refused."""
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, list):
+                object.__setattr__(self, field.name, tuple(value))
+        self._check()
+
+    def _check(self) -> None:
+        """Raises `InputError` for values that break a rule."""
+
+    def _require(self, holds: bool, rule: str, name: str, way_out: str = "") -> None:
+        if not holds:
+            received = f"Received: {name}={getattr(self, name)!r}."
+            raise InputError(f"{rule} {received} {way_out}".rstrip())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the settings as a dict of plain JSON values."""
+        values = dataclasses.asdict(self)
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}
+
+    @classmethod
+    def from_dict(cls: type[_Config], values: dict[str, Any]) -> _Config:
+        """Makes the config from `to_dict`'s result.
+
+        Raises:
+            InputError: a name is unknown or a value breaks a rule.
+        """
+        names = [field.name for field in dataclasses.fields(cls)]
+        for name in values:
+            if name not in names:
+                raise InputError(
+                    f"{cls.__name__} has the settings {', '.join(names)}. "
+                    f"Received: {name}={values[name]!r}.{nearest(name, names)}"
+                )
+        return cls(**values)
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelConfig(Config):
+    """Sizes of a Temporal Fusion Transformer.
+
+    Args:
+        encoder_steps: past rows in a window.
+        horizon: future rows in a window.
+        static_real, known_real, observed_real: how many real-valued variables of each role there
+            are. The target's history is the first observed one.
+        static_categorical, known_categorical, observed_categorical: for each categorical variable
+            of that role its number of categories, the unknown token (code 0) included.
+        hidden_size: the paper's `d_model`.
+        num_heads: attention heads; divides `hidden_size`.
+        dropout: share of units dropped while training, in [0, 1).
+        quantiles: the quantiles forecast, rising, each in (0, 1).
+    """
+
+    encoder_steps: int
+    horizon: int
+    static_real: int = 0
+    static_categorical: tuple[int, ...] = ()
+    known_real: int = 0
+    known_categorical: tuple[int, ...] = ()
+    observed_real: int = 1
+    observed_categorical: tuple[int, ...] = ()
+    hidden_size: int = 64
+    num_heads: int = 4
+    dropout: float = 0.1
+    quantiles: tuple[float, ...] = (0.1, 0.5, 0.9)
+
+    def _check(self) -> None:
+        for name in ("encoder_steps", "horizon", "hidden_size", "num_heads", "observed_real"):
+            rule = f"{name} must be a whole number of at least 1."
+            self._require(_is_whole(getattr(self, name), 1), rule, name)
+        for name in ("static_real", "known_real"):
+            rule = f"{name} must be a whole number of at least 0."
+            self._require(_is_whole(getattr(self, name), 0), rule, name)
+        for name in ("static_categorical", "known_categorical", "observed_categorical"):
+            sizes = getattr(self, name)
+            rule = f"{name} lists one number of categories, at least 1, per variable."
+            self._require(all(_is_whole(size, 1) for size in sizes), rule, name)
+        self._require(
+            self.hidden_size % self.num_heads == 0,
+            f"num_heads must divide hidden_size ({self.hidden_size}).",
+            "num_heads",
+        )
+        self._require(0 <= self.dropout < 1, "dropout must be in [0, 1).", "dropout")
+        _check_quantiles(self)
+
+    @property
+    def static_variables(self) -> int:
+        return self.static_real + len(self.static_categorical)
+
+    @property
+    def known_variables(self) -> int:
+        return self.known_real + len(self.known_categorical)
+
+    @property
+    def history_variables(self) -> int:
+        """Variables of one past step: observed and known."""
+        return self.observed_real + len(self.observed_categorical) + self.known_variables
+
+
+@dataclasses.dataclass(frozen=True)
+class DataConfig(Config):
+    """How a table becomes scaled windows.
+
+    Args:
+        encoder_steps, horizon: rows of a window before and after its forecast origin.
+        gaps: `split` (no window spans a gap), `fill` (insert rows with missing values) or `ignore`
+            (count rows, not time).
+        duplicates: `error` or `last`: what to do with two rows of one series at one time.
+        scaling: `standard`, `robust` (median and interquartile range) or `none`.
+        scale_per_series: fit the real variables' scaling for each series by itself.
+        target_log1p: forecast log(1 + target); needs a target that is never negative.
+        validation, test: where these splits start within each series: a share of its rows (float)
+            or the first time of the split (ISO date, or an integer for an integer time index).
+        unknown_share: share of the known categories that training replaces by the unknown token.
+        cache: folder of a memory-mapped copy of the table, for tables larger than memory; without
+            one the table is held in memory.
+    """
+
+    encoder_steps: int = 48
+    horizon: int = 12
+    gaps: str = "split"
+    duplicates: str = "error"
+    scaling: str = "standard"
+    scale_per_series: bool = False
+    target_log1p: bool = False
+    validation: float | int | str = 0.1
+    test: float | int | str = 0.1
+    unknown_share: float = 0.01
+    cache: str | None = None
+
+    def _check(self) -> None:
+        for name in ("encoder_steps", "horizon"):
+            rule = f"{name} must be a whole number of at least 1."
+            self._require(_is_whole(getattr(self, name), 1), rule, name)
+        for name, choices in (
+            ("gaps", ("split", "fill", "ignore")),
+            ("duplicates", ("error", "last")),
+            ("scaling", ("standard", "robust", "none")),
+        ):
+            rule = f"{name} must be one of {', '.join(choices)}."
+            self._require(getattr(self, name) in choices, rule, name)
+        for name in ("validation", "test"):
+            value = getattr(self, name)
+            rule = f"{name} must be a share in [0, 1) or the first time of the split."
+            self._require(not isinstance(value, float) or 0 <= value < 1, rule, name)
+        if isinstance(self.validation, float) and isinstance(self.test, float):
+            rule = "validation and test together must leave rows to train on."
+            self._require(self.validation + self.test < 1, rule, "test")
+        rule = "unknown_share must be in [0, 1)."
+        self._require(0 <= self.unknown_share < 1, rule, "unknown_share")
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingConfig(Config):
+    """How a model is trained.
+
+    Args:
+        epochs: passes over the training windows.
+        batch_size: windows per step.
+        learning_rate: Adam's, at the start.
+        learning_rate_decay: `constant`, or `cosine` down to zero over all epochs.
+        max_gradient_norm: gradients are scaled down to this global norm.
+        windows_per_epoch: at most so many windows, drawn anew each epoch; 0 uses all.
+        early_stopping_patience: epochs without a better validation loss before stopping; 0 never
+            stops early.
+        seed: of weights, shuffling and dropout.
+        precision: `float32`, `mixed_bfloat16` or `mixed_float16`.
+        gradient_checkpointing: `off`, `aggressive` or `full`.
+        selection_group_size: variables per sequential group of variable selection; 0 chooses it
+            from the sizes.
+    """
+
+    epochs: int = 10
+    batch_size: int = 64
+    learning_rate: float = 1e-3
+    learning_rate_decay: str = "constant"
+    max_gradient_norm: float = 1.0
+    windows_per_epoch: int = 0
+    early_stopping_patience: int = 0
+    seed: int = 0
+    precision: str = "float32"
+    gradient_checkpointing: str = "off"
+    selection_group_size: int = 0
+
+    def _check(self) -> None:
+        for name, least in (
+            ("epochs", 1),
+            ("batch_size", 1),
+            ("windows_per_epoch", 0),
+            ("early_stopping_patience", 0),
+            ("seed", 0),
+            ("selection_group_size", 0),
+        ):
+            rule = f"{name} must be a whole number of at least {least}."
+            self._require(_is_whole(getattr(self, name), least), rule, name)
+        for name in ("learning_rate", "max_gradient_norm"):
+            self._require(getattr(self, name) > 0, f"{name} must be above 0.", name)
+        for name, choices in (
+            ("learning_rate_decay", ("constant", "cosine")),
+            ("precision", ("float32", "mixed_bfloat16", "mixed_float16")),
+            ("gradient_checkpointing", GRADIENT_CHECKPOINTING_TIERS),
+        ):
+            rule = f"{name} must be one of {', '.join(choices)}."
+            self._require(getattr(self, name) in choices, rule, name)
+
+
+def _is_whole(value: Any, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _check_quantiles(config: ModelConfig) -> None:
+    quantiles = config.quantiles
+    rising = all(low < high for low, high in zip(quantiles, quantiles[1:], strict=False))
+    inside = all(0 < quantile < 1 for quantile in quantiles)
+    rule = "quantiles must be rising numbers between 0 and 1, at least one."
+    config._require(bool(quantiles) and rising and inside, rule, "quantiles")
