@@ -1,0 +1,240 @@
+"""Variable selection: which inputs matter at each step, and their weighted sum."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from tft_keras.layers.base import TFTLayer
+from tft_keras.layers.dropout import derive_seed
+from tft_keras.layers.gated_residual_network import (
+    GatedResidualNetwork,
+    ResidualWeights,
+    gated_residual,
+)
+from tft_keras.layers.input_embedding import Embedded
+from tft_keras.layers.leaf import dense
+from tft_keras.layers.sequential import Groups, even_size
+from tft_keras.recompute import recompute
+
+# Elements of one (variables, rows, units) tensor of a group that still fit a processor's cache.
+GROUP_ELEMENTS = 2_700_000
+NOMINAL_BATCH = 64
+
+
+def default_group_size(variables: int, steps: int, units: int) -> int:
+    """Returns how many variables of `steps` rows a window to process at once."""
+    return even_size(variables, max(1, GROUP_ELEMENTS // (NOMINAL_BATCH * steps * units)))
+
+
+class VariableSelection(TFTLayer):
+    """Weighs the variables of one role and adds them up (paper, section 4.2, equations 6 to 8).
+
+    1. A GRN on all embedded variables side by side, with the static context, gives after a softmax
+       one weight per variable (equation 6).
+    2. Every variable passes a GRN of its own (equation 7).
+    3. The results are summed by weight (equation 8).
+
+    The embedding of a real variable is linear in one number x: (x k + b) W = x (k W) + b W. The
+    first layers of both GRNs and the skip connection therefore take x itself and a folded kernel,
+    which is exact and spares the products with (variables * units)-wide rows. Embedded categorical
+    variables go through the same layers unfolded.
+
+    Args:
+        units: the model's hidden size.
+        real: number of real variables.
+        categorical: number of categorical variables.
+        context_units: size of the static context; 0 for none.
+        dropout: of the GRNs.
+        group_size: variables that the GRNs of step 2 process at once, in sequence; `None` for all.
+        recompute_weighing: whether step 1 is recomputed in the backward pass.
+        recompute_groups: whether each group of step 2 is.
+
+    Call arguments:
+        embedded: `Embedded` of (real, rows) and (categorical, rows, units).
+        context: (batch, context_units) or `None`; rows are batch * steps, batch first.
+        seed: (2,) dropout seed, or `None` for inference.
+        training: whether live observers move.
+
+    Outputs:
+        selected: (rows, units).
+        weights: (rows, variables), real variables first; each row sums to 1.
+    """
+
+    def __init__(
+        self,
+        units: int,
+        real: int = 0,
+        categorical: int = 0,
+        context_units: int = 0,
+        dropout: float = 0.0,
+        group_size: int | None = None,
+        recompute_weighing: bool = False,
+        recompute_groups: bool = False,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        if units < 2:
+            raise ValueError(f"units must be at least 2. Received: units={units}.")
+        self.units = units
+        self.real = real
+        self.categorical = categorical
+        self.context_units = context_units
+        self.dropout = dropout
+        self.group_size = group_size
+        self.recompute_weighing = recompute_weighing
+        self.recompute_groups = recompute_groups
+
+    @property
+    def variables_count(self) -> int:
+        return self.real + self.categorical
+
+    def build(self, input_shape=None):
+        variables, units = self.variables_count, self.units
+        self.weighing = GatedResidualNetwork(
+            units, variables, self.context_units, dropout=self.dropout, name="weighing"
+        )
+        self.add_layer(self.weighing, (None, variables * units))
+        self.networks = GatedResidualNetwork(
+            units, stack=variables, dropout=self.dropout, name="networks"
+        )
+        self.add_layer(self.networks, (variables, None, units))
+        super().build(input_shape)
+
+    def call(self, embedded, context=None, seed=None, training=None):
+        embedded = Embedded(*embedded)
+        with self.observing(training) as observe:
+
+            def weigh(embedded, context, seed):
+                return self.weigh(embedded, context, seed, training, observe)
+
+            inputs = (embedded, context, derive_seed(seed, 0))
+            weights = recompute(weigh, *inputs) if self.recompute_weighing else weigh(*inputs)
+            by_variable = tf.transpose(weights)
+            selected = []
+            if self.real:
+                parts = self.real_parts(embedded, by_variable[: self.real], training)
+                selected.append(self.sum_real(parts, derive_seed(seed, 1), observe))
+            if self.categorical:
+                parts = self.vector_parts(embedded, by_variable[self.real :], training)
+                selected.append(self.sum_vectors(parts, derive_seed(seed, 2), observe))
+            return observe("selected", tf.add_n(selected)), weights
+
+    def weigh(self, embedded, context, seed, training, observe):
+        """Returns the selection weights (rows, variables)."""
+        hidden = self.flat_product(embedded, *self.weighing.hidden.values(training))
+        hidden = observe("weighing_hidden", hidden)
+        if context is not None:
+            rows = tf.shape(hidden)
+            hidden = tf.reshape(hidden, (tf.shape(context)[0], -1, self.units))
+            context = context[:, tf.newaxis, :]
+            hidden = self.weighing.add_context(hidden, context, training, observe)
+            hidden = tf.reshape(hidden, rows)
+        skip = self.flat_product(embedded, *self.weighing.skip.values(training))
+        skip = observe("weighing_skip", skip)
+        weights = self.weighing.residual_weights(training)
+        scores = gated_residual(hidden, skip, weights, self.dropout, seed, observe)
+        return observe("weights", tf.nn.softmax(scores, axis=-1))
+
+    def flat_product(self, embedded, kernel, bias):
+        """Multiplies the variables' vectors side by side (rows, variables * units) by a kernel."""
+        kernel = tf.reshape(kernel, (self.variables_count, self.units, kernel.shape[-1]))
+        product = bias
+        if self.real:
+            folded, offset = fold(embedded, kernel[: self.real])
+            offset = tf.reduce_sum(offset, axis=0) + bias
+            product = tf.matmul(embedded.real, folded, transpose_a=True) + offset
+        if self.categorical:
+            side_by_side = side_by_side_rows(embedded.categorical)
+            flat = tf.reshape(kernel[self.real :], (-1, kernel.shape[-1]))
+            product = product + tf.matmul(side_by_side, flat)
+        return product
+
+    def real_parts(self, embedded, weights, training):
+        """Returns what `sum_real` needs of each real variable."""
+        kernel, bias = (value[: self.real] for value in self.networks.hidden.values(training))
+        folded, offset = fold(embedded, kernel)
+        residual = self.networks.residual_weights(training)
+        residual = tf.nest.map_structure(lambda value: value[: self.real], residual)
+        first = (folded, tf.squeeze(bias, 1) + offset)
+        skip = (embedded.kernel, embedded.bias)
+        return (embedded.real, weights, first, skip, residual)
+
+    def sum_real(self, parts, seed, observe):
+        """Returns the weighted sum over the real variables' GRNs, group by group."""
+
+        def body(part, ranges, seed):
+            values, weights, first, skip, residual = part
+            inner = observe.within(ranges)
+            hidden = inner("hidden", expand(values, *first))
+            skip = inner("skip", expand(values, *skip))
+            result = self.weighted_sum(hidden, skip, weights, residual, seed, inner)
+            return result, inner.seen
+
+        return self.sum_groups(body, parts, seed, observe)
+
+    def vector_parts(self, embedded, weights, training):
+        """Returns what `sum_vectors` needs of each categorical variable."""
+        first = tuple(value[self.real :] for value in self.networks.hidden.values(training))
+        residual = self.networks.residual_weights(training)
+        residual = tf.nest.map_structure(lambda value: value[self.real :], residual)
+        return (embedded.categorical, weights, first, residual)
+
+    def sum_vectors(self, parts, seed, observe):
+        """Returns the weighted sum over the categorical variables' GRNs, group by group."""
+
+        def body(part, ranges, seed):
+            vectors, weights, first, residual = part
+            inner = observe.within(ranges)
+            hidden = inner("hidden", dense(vectors, *first))
+            result = self.weighted_sum(hidden, vectors, weights, residual, seed, inner)
+            return result, inner.seen
+
+        return self.sum_groups(body, parts, seed, observe)
+
+    def sum_groups(self, body, parts, seed, observe):
+        """Sums the results of `body` over groups of variables: (rows, units)."""
+        size = even_size(parts[0].shape[0], self.group_size)
+        groups = Groups(body, parts, observe.ranges, size, seed, self.recompute_groups)
+        rows = tf.shape(parts[0])[1]
+        total, seen = groups.sum(tf.zeros((rows, self.units), parts[0].dtype), observe.seen)
+        observe.see(seen)
+        return total
+
+    def weighted_sum(self, hidden, skip, weights, residual: ResidualWeights, seed, observe):
+        """Finishes the GRNs of one group and sums them by weight: (rows, units)."""
+        outputs = gated_residual(hidden, skip, residual, self.dropout, seed, observe)
+        weighted = observe("weighted", outputs * weights[..., tf.newaxis])
+        return tf.reduce_sum(weighted, axis=0)
+
+    def get_config(self):
+        return super().get_config() | {
+            "units": self.units,
+            "real": self.real,
+            "categorical": self.categorical,
+            "context_units": self.context_units,
+            "dropout": self.dropout,
+            "group_size": self.group_size,
+            "recompute_weighing": self.recompute_weighing,
+            "recompute_groups": self.recompute_groups,
+        }
+
+
+def fold(embedded: Embedded, kernel: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Multiplies the real variables' embeddings into the kernels (real, units, out) behind them.
+
+    Returns:
+        kernel and bias, both (real, out), of the equal linear map from the variables' numbers.
+    """
+    folded = tf.matmul(tf.stack([embedded.kernel, embedded.bias], axis=1), kernel)
+    return folded[:, 0], folded[:, 1]
+
+
+def expand(values: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
+    """Returns values * kernel + bias: (variables, rows) to (variables, rows, units)."""
+    return values[..., tf.newaxis] * kernel[:, tf.newaxis] + bias[:, tf.newaxis]
+
+
+def side_by_side_rows(vectors: tf.Tensor) -> tf.Tensor:
+    """Turns (variables, rows, units) into (rows, variables * units)."""
+    variables, _, units = vectors.shape
+    return tf.reshape(tf.transpose(vectors, (1, 0, 2)), (-1, variables * units))
