@@ -303,9 +303,7 @@ class TemporalFusionTransformer(keras.Model):
 
     def _block(self, name: str, body: Callable[..., Any], *arguments: Any) -> Any:
         """Calls `body(*arguments)`, recomputed in the backward pass if the choice says so."""
-        if name in self._recomputed:
-            return recompute(body, *arguments)
-        return body(*arguments)
+        return recompute(body, *arguments, when=name in self._recomputed)
 
     def get_config(self):
         return {

@@ -55,9 +55,10 @@ def once(effect: Callable[[], Any]) -> Any:
             have moved on by the time of the replay.
 
     Returns:
-        What `effect` returned in the first run. Outside of recomputed bodies it is simply called.
+        What `effect` returned in the first run, as constants: no gradient flows through them.
+        Outside of recomputed bodies it is simply called.
     """
-    return _once_at(len(_runs.stack) - 1, effect)
+    return tf.nest.map_structure(tf.stop_gradient, _once_at(len(_runs.stack) - 1, effect))
 
 
 def _once_at(depth: int, effect: Callable[[], Any]) -> Any:
@@ -74,7 +75,7 @@ def _once_at(depth: int, effect: Callable[[], Any]) -> Any:
     return value
 
 
-def recompute(body: Callable[..., Any], *arguments: Any) -> Any:
+def recompute(body: Callable[..., Any], *arguments: Any, when: bool = True) -> Any:
     """Calls `body(*arguments)`, keeping for the backward pass only the arguments.
 
     Values and gradients are those of the plain call, in eager mode, in `tf.function`, within
@@ -86,6 +87,7 @@ def recompute(body: Callable[..., Any], *arguments: Any) -> Any:
             returned. It may use variables from outside, except within a loop: there the variables'
             values are arguments too. Side effects go through `once`.
         *arguments: tensors of any type, or structures holding tensors, `None` and Python values.
+        when: `False` for the plain call, whose gradients are summed in the same order.
 
     Returns:
         What `body` returns: a tensor or a structure of tensors; `None` may be among them.
@@ -93,6 +95,11 @@ def recompute(body: Callable[..., Any], *arguments: Any) -> Any:
     leaves = tf.nest.flatten(arguments)
     # The others have no gradient: they are closed over, as `tf.recompute_grad` takes none of them.
     places = [p for p, leaf in enumerate(leaves) if tf.is_tensor(leaf) and leaf.dtype.is_floating]
+    if not when:
+        # An argument's gradients are summed within the body first, as in a recomputed one.
+        for place in places:
+            leaves[place] = tf.identity(leaves[place])
+        return body(*tf.nest.pack_sequence_as(arguments, leaves))
     memory: list[Any] = []
     layout: dict[str, Any] = {}
 

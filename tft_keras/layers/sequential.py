@@ -101,9 +101,7 @@ class Groups:
             )
             return self.body(part, shared, seed)
 
-        if self.recomputed:
-            return recompute(run, parts, self.shared, seed)
-        return run(parts, self.shared, seed)
+        return recompute(run, parts, self.shared, seed, when=self.recomputed)
 
     def _runner(self):
         """Returns a function from the group's number to the body's result."""

@@ -107,8 +107,9 @@ class VariableSelection(TFTLayer):
             def weigh(embedded, context, seed):
                 return self.weigh(embedded, context, seed, training, observe)
 
-            inputs = (embedded, context, derive_seed(seed, 0))
-            weights = recompute(weigh, *inputs) if self.recompute_weighing else weigh(*inputs)
+            weights = recompute(
+                weigh, embedded, context, derive_seed(seed, 0), when=self.recompute_weighing
+            )
             by_variable = tf.transpose(weights)
             selected = []
             if self.real:
