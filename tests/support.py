@@ -25,9 +25,9 @@ CONFIG = ModelConfig(
 # The fewest weights that still have every block: for tests that trace a whole training step.
 TINY = dataclasses.replace(
     CONFIG,
-    static_real=1,
+    static_real=2,
     static_categorical=(),
-    known_real=1,
+    known_real=2,
     known_categorical=(),
     observed_real=3,
     observed_categorical=(),
