@@ -1,0 +1,73 @@
+import json
+
+import numpy as np
+import pytest
+
+from tft_keras.data.scaling import Scaler, fit_scaler
+
+VALUES = np.array([1.0, 2, np.nan, 4, 9])
+ALL = np.array(-1)
+
+
+def test_standard():
+    scaler = fit_scaler(VALUES, None, "standard")
+    mean, deviation = 4.0, np.sqrt((9 + 4 + 0 + 25) / 4)
+    np.testing.assert_allclose((scaler.center, scaler.scale), (mean, deviation), rtol=1e-12)
+    np.testing.assert_allclose(scaler.forward(VALUES, ALL), (VALUES - mean) / deviation)
+
+
+def test_robust():
+    scaler = fit_scaler(np.array([0.0, 1, 2, 3, 1000]), None, "robust")
+    np.testing.assert_allclose((scaler.center, scaler.scale), (2, 2 / 1.349))
+
+
+def test_robust_with_more_than_half_alike():
+    scaler = fit_scaler(np.array([0.0] * 9 + [10]), None, "robust")
+    assert scaler.center == 0
+    np.testing.assert_allclose(scaler.scale, 3.0)
+
+
+def test_none():
+    scaler = fit_scaler(VALUES, None, "none")
+    np.testing.assert_array_equal(scaler.forward(VALUES, ALL), VALUES)
+
+
+@pytest.mark.parametrize("constant", [0.0, 0.1, -7.0, 1e12, float(np.float32(0.1))])
+def test_a_constant_becomes_zero_whatever_comes_later(constant):
+    scaler = fit_scaler(np.full(1001, constant), None, "standard")
+    assert scaler.scale == 0
+    np.testing.assert_array_equal(scaler.forward(np.array([constant, 1e9]), ALL), [0, 0])
+
+
+def test_a_column_without_values():
+    scaler = fit_scaler(np.full(3, np.nan), None, "standard")
+    np.testing.assert_array_equal(scaler.forward(np.array([5.0, np.nan]), ALL), [0, np.nan])
+
+
+def test_each_series_by_itself():
+    values = np.array([1.0, 3, 10, 30, 5, 5, np.nan])
+    scaler = fit_scaler(values, np.array([0, 2, 4, 6, 7]), "standard")
+    overall = np.nanstd(values)
+    np.testing.assert_allclose(scaler.series_center, [2, 20, 5, np.nanmean(values)])
+    np.testing.assert_allclose(scaler.series_scale, [1, 10, overall, overall])
+    np.testing.assert_allclose(
+        scaler.forward(np.array([3.0, 30, 5, 5]), np.array([0, 1, 2, -1])),
+        [1, 1, 0, (5 - np.nanmean(values)) / overall],
+    )
+
+
+@pytest.mark.parametrize("method", ["standard", "robust", "none"])
+@pytest.mark.parametrize("offsets", [None, np.array([0, 2, 5])])
+@pytest.mark.parametrize("log1p", [False, True])
+def test_inverse_undoes_forward(method, offsets, log1p):
+    scaler = fit_scaler(VALUES, offsets, method, log1p)
+    scaler = Scaler.from_dict(json.loads(json.dumps(scaler.to_dict())))
+    series = np.array([0, 0, 1, 1, -1])
+    scaled = scaler.forward(VALUES, series)
+    np.testing.assert_allclose(scaler.inverse(scaled, series), VALUES, rtol=1e-12)
+
+
+def test_log1p_is_scaled_after_the_logarithm():
+    scaler = fit_scaler(np.expm1([0.0, 2.0]), None, "standard", log1p=True)
+    np.testing.assert_allclose(scaler.forward(np.expm1([3.0]), ALL), [2.0])
+    assert np.isfinite(scaler.inverse(np.array([1e6]), ALL)).all()
