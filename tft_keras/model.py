@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,12 +14,15 @@ from tft_keras.errors import InputError, nearest
 from tft_keras.layers.dropout import SeedSource, derive_seed
 from tft_keras.layers.gated_linear_unit import GatedSkip
 from tft_keras.layers.gated_residual_network import GatedResidualNetwork
-from tft_keras.layers.input_embedding import InputEmbedding, concatenate
+from tft_keras.layers.input_embedding import Embedded, InputEmbedding, concatenate, cut_steps
 from tft_keras.layers.interpretable_attention import InterpretableAttention
 from tft_keras.layers.lstm import LSTM
+from tft_keras.layers.observed import Observed
 from tft_keras.layers.quantile_head import QuantileHead
 from tft_keras.layers.static_context import Contexts, StaticContext
 from tft_keras.layers.variable_selection import VariableSelection, default_group_size
+from tft_keras.quantization import FreezableMovingAverageQuantizer
+from tft_keras.quantization import control as quantization
 from tft_keras.recompute import recompute
 
 BLOCKS = (
@@ -56,6 +60,9 @@ class TemporalFusionTransformer(keras.Model):
             that are recomputed in the backward pass instead of kept in memory.
         selection_group_size: variables that variable selection processes at once; by default as
             many as fit a processor's cache.
+        quantized: whether leaves and observers quantize (`tft_keras.quantization`).
+        observers: settings of the observers, `decay` and `percentile`; see
+            `FreezableMovingAverageQuantizer`.
 
     Call arguments:
         inputs: dict with those of these keys for which there are variables:
@@ -77,70 +84,84 @@ class TemporalFusionTransformer(keras.Model):
         seed: int = 0,
         gradient_checkpointing: str | tuple[str, ...] = "off",
         selection_group_size: int | None = None,
+        quantized: bool = False,
+        observers: dict | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
         self.config = ModelConfig.from_dict(config) if isinstance(config, dict) else config
         self.seed = seed
         self.selection_group_size = selection_group_size
+        self.quantized = quantized
         self.dropout_seeds = SeedSource(seed, name="dropout_seeds")
         self._create_layers()
         self.gradient_checkpointing = gradient_checkpointing
         self.build()
+        self.observer_settings = dict(observers or {})
+        if quantized:
+            quantizer = FreezableMovingAverageQuantizer(**self.observer_settings)
+            for layer in quantization.observers_of(self).values():
+                layer.quantizer = quantizer
 
     def _create_layers(self) -> None:
-        config, units, dropout = self.config, self.config.hidden_size, self.config.dropout
-
-        def selection(name: str, real: int, categorical: int, steps: int, context: int):
-            size = self.selection_group_size or default_group_size(real + categorical, steps, units)
-            return VariableSelection(
-                units, real, categorical, context, dropout, group_size=size, name=name
-            )
-
-        def embedding(role: str):
-            real, categorical = (
-                getattr(config, f"{role}_real"),
-                getattr(config, f"{role}_categorical"),
-            )
-            return InputEmbedding(units, real, categorical, name=f"{role}_embedding")
-
+        config, units = self.config, self.config.hidden_size
+        quantized, dropout = {"quantized": self.quantized}, config.dropout
         context = units if config.static_variables else 0
-        self.observed_embedding = embedding("observed")
+        self.inputs_observed = Observed(name="inputs", **quantized)
+        self.observed_embedding = self._embedding("observed")
         if config.known_variables:
-            self.known_embedding = embedding("known")
-            self.future_selection = selection(
-                "future_selection",
-                config.known_real,
-                len(config.known_categorical),
-                config.horizon,
-                context,
-            )
+            self.known_embedding = self._embedding("known")
+            self.future_selection = self._selection("future", config.horizon, context, "known")
         if config.static_variables:
-            self.static_embedding = embedding("static")
-            self.static_selection = selection(
-                "static_selection", config.static_real, len(config.static_categorical), 1, 0
-            )
-            self.static_context = StaticContext(units, dropout, name="static_context")
-        self.history_selection = selection(
-            "history_selection",
-            config.observed_real + config.known_real,
-            len(config.observed_categorical) + len(config.known_categorical),
-            config.encoder_steps,
-            context,
+            self.static_embedding = self._embedding("static")
+            self.static_selection = self._selection("static", 1, 0, "static")
+            self.static_selected = Observed(name="static_selected", **quantized)
+            self.static_context = StaticContext(units, dropout, name="static_context", **quantized)
+        # Steps of the past and of the future are later joined: one range for both.
+        self.selected = Observed(name="selected", **quantized)
+        self.history_selection = self._selection(
+            "history", config.encoder_steps, context, "observed", "known"
         )
-        self.lstm_encoder = LSTM(units, name="lstm_encoder")
-        self.lstm_decoder = LSTM(units, name="lstm_decoder")
-        self.lstm_skip = GatedSkip(units, dropout, name="lstm_skip")
+        self.lstm_encoder = LSTM(units, name="lstm_encoder", **quantized)
+        self.lstm_decoder = LSTM(units, name="lstm_decoder", **quantized)
+        self.lstm_skip = GatedSkip(units, dropout, name="lstm_skip", **quantized)
         self.enrichment = GatedResidualNetwork(
-            units, context_units=context, dropout=dropout, name="enrichment"
+            units, context_units=context, dropout=dropout, name="enrichment", **quantized
         )
         self.attention = InterpretableAttention(
-            units, config.num_heads, config.horizon, name="attention"
+            units, config.num_heads, config.horizon, name="attention", **quantized
         )
-        self.attention_skip = GatedSkip(units, dropout, name="attention_skip")
-        self.position_wise = GatedResidualNetwork(units, dropout=dropout, name="position_wise")
-        self.output_skip = GatedSkip(units, 0.0, name="output_skip")
-        self.head = QuantileHead(len(config.quantiles), name="head")
+        self.attention_skip = GatedSkip(units, dropout, name="attention_skip", **quantized)
+        self.position_wise = GatedResidualNetwork(
+            units, dropout=dropout, name="position_wise", **quantized
+        )
+        self.output_skip = GatedSkip(units, 0.0, name="output_skip", **quantized)
+        self.head = QuantileHead(len(config.quantiles), name="head", **quantized)
+
+    def _embedding(self, role: str) -> InputEmbedding:
+        return InputEmbedding(
+            self.config.hidden_size,
+            getattr(self.config, f"{role}_real"),
+            getattr(self.config, f"{role}_categorical"),
+            quantized=self.quantized,
+            name=f"{role}_embedding",
+        )
+
+    def _selection(self, name: str, steps: int, context: int, *roles: str) -> VariableSelection:
+        config, units = self.config, self.config.hidden_size
+        real = sum(getattr(config, f"{role}_real") for role in roles)
+        categorical = sum(len(getattr(config, f"{role}_categorical")) for role in roles)
+        size = self.selection_group_size or default_group_size(real + categorical, steps, units)
+        return VariableSelection(
+            units,
+            real,
+            categorical,
+            context,
+            config.dropout,
+            group_size=size,
+            quantized=self.quantized,
+            name=f"{name}_selection",
+        )
 
     def build(self, input_shape=None):
         """Creates all weights; the sizes come from the config, so no argument is needed."""
@@ -157,6 +178,23 @@ class TemporalFusionTransformer(keras.Model):
     def call(self, inputs, training=None):
         return self._forward(inputs, training)["quantiles"]
 
+    def freeze_observers(self) -> None:
+        """Stops the observers' ranges from moving. See `tft_keras.quantization`."""
+        quantization.freeze_observers(self)
+
+    def unfreeze_observers(self) -> None:
+        """Lets the observers' ranges move again while training."""
+        quantization.unfreeze_observers(self)
+
+    @property
+    def observers_frozen(self) -> bool:
+        """Whether the observers are frozen."""
+        return quantization.observers_frozen(self)
+
+    def observer_report(self) -> list[dict[str, Any]]:
+        """Returns each observer's name, range, grid, samples and state."""
+        return quantization.observer_report(self)
+
     def interpret(self, inputs) -> dict[str, tf.Tensor]:
         """Returns what the forecast looked at.
 
@@ -171,15 +209,20 @@ class TemporalFusionTransformer(keras.Model):
 
     def _forward(self, inputs, training, details: bool = False) -> dict[str, tf.Tensor]:
         training = bool(training)
+        inputs = self.inputs_observed(inputs, training=training)
         seed = self.dropout_seeds.next_seed() if training else None
         seeds = [derive_seed(seed, place) for place in range(9)]
         results: dict[str, tf.Tensor] = {}
 
         contexts = self._encode_static(inputs, seeds[0], seeds[1], training, results)
-        history = self._select_history(inputs, contexts.selection, seeds[2], training, results)
-        future = self._select_future(
-            inputs, history, contexts.selection, seeds[3], training, results
+        known = self._embed_known(inputs, training)
+        history = self._select_history(
+            inputs, known, contexts.selection, seeds[2], training, results
         )
+        future = self._select_future(
+            known, history, contexts.selection, seeds[3], training, results
+        )
+        history, future = self.selected((history, future), training=training)
 
         local = self._encode_sequence(history, future, contexts, training)
         local = self.lstm_skip(
@@ -214,21 +257,31 @@ class TemporalFusionTransformer(keras.Model):
         )
         selected, weights = self.static_selection(embedded, seed=seed_selection, training=training)
         results["static_weights"] = weights
+        selected = self.static_selected(selected, training=training)
 
         def encode(selected, seed):
             return self.static_context(selected, seed=seed, training=training)
 
         return self._block("static_encoder", encode, selected, seed_context)
 
-    def _select_history(self, inputs, context, seed, training, results):
-        past = slice(None, self.config.encoder_steps)
-        parts = [
-            self.observed_embedding(
-                inputs.get("observed_real"), inputs.get("observed_categorical"), training=training
-            )
+    def _embed_known(self, inputs, training) -> list[Embedded]:
+        """Returns the known variables of the past and of the future, or nothing twice."""
+        if not self.config.known_variables:
+            return [None, None]
+        embedded = self.known_embedding(
+            inputs.get("known_real"), inputs.get("known_categorical"), training=training
+        )
+        past, total = self.config.encoder_steps, self.config.encoder_steps + self.config.horizon
+        return [
+            cut_steps(Embedded(*embedded), total, slice(past)),
+            cut_steps(Embedded(*embedded), total, slice(past, None)),
         ]
-        if self.config.known_variables:
-            parts.append(self._embed_known(inputs, past, training))
+
+    def _select_history(self, inputs, known, context, seed, training, results):
+        observed = self.observed_embedding(
+            inputs.get("observed_real"), inputs.get("observed_categorical"), training=training
+        )
+        parts = [Embedded(*observed)] + ([known[0]] if known[0] else [])
         selected, weights = self.history_selection(
             concatenate(parts), context, seed=seed, training=training
         )
@@ -236,21 +289,14 @@ class TemporalFusionTransformer(keras.Model):
         results["history_weights"] = tf.reshape(weights, (-1, steps, weights.shape[-1]))
         return tf.reshape(selected, (-1, steps, self.config.hidden_size))
 
-    def _select_future(self, inputs, history, context, seed, training, results):
+    def _select_future(self, known, history, context, seed, training, results):
         horizon, units = self.config.horizon, self.config.hidden_size
-        if not self.config.known_variables:
+        if known[1] is None:
             # Nothing is known of the future: the decoder runs on from the encoder's state alone.
             return tf.zeros((tf.shape(history)[0], horizon, units), history.dtype)
-        future = slice(self.config.encoder_steps, None)
-        embedded = self._embed_known(inputs, future, training)
-        selected, weights = self.future_selection(embedded, context, seed=seed, training=training)
+        selected, weights = self.future_selection(known[1], context, seed=seed, training=training)
         results["future_weights"] = tf.reshape(weights, (-1, horizon, weights.shape[-1]))
         return tf.reshape(selected, (-1, horizon, units))
-
-    def _embed_known(self, inputs, steps: slice, training):
-        known = [inputs.get("known_real"), inputs.get("known_categorical")]
-        known = [None if values is None else values[:, steps] for values in known]
-        return self.known_embedding(*known, training=training)
 
     def _encode_sequence(self, history, future, contexts: Contexts, training):
         hidden, cell = contexts.state_hidden, contexts.state_cell
@@ -266,6 +312,28 @@ class TemporalFusionTransformer(keras.Model):
         past, hidden, cell = self._block("lstm_encoder", encode, history, hidden, cell)
         ahead = self._block("lstm_decoder", decode, future, hidden, cell)
         return tf.concat([past, ahead], axis=1)
+
+    def example_inputs(self, windows: int = 2) -> dict[str, tf.Tensor]:
+        """Returns inputs of the right shapes: real ones spread over [-1, 1], codes of 0."""
+        config, inputs = self.config, {}
+        for role, steps in (
+            ("static", ()),
+            ("known", (config.encoder_steps + config.horizon,)),
+            ("observed", (config.encoder_steps,)),
+        ):
+            real, categories = (
+                getattr(config, f"{role}_real"),
+                getattr(config, f"{role}_categorical"),
+            )
+            if real:
+                shape = (windows, *steps, real)
+                values = tf.linspace(-1.0, 1.0, math.prod(shape))
+                inputs[f"{role}_real"] = tf.reshape(tf.cast(values, tf.float32), shape)
+            if categories:
+                inputs[f"{role}_categorical"] = tf.zeros(
+                    (windows, *steps, len(categories)), tf.int32
+                )
+        return inputs
 
     @property
     def gradient_checkpointing(self) -> str | tuple[str, ...]:
@@ -312,6 +380,8 @@ class TemporalFusionTransformer(keras.Model):
             "seed": self.seed,
             "gradient_checkpointing": self.gradient_checkpointing,
             "selection_group_size": self.selection_group_size,
+            "quantized": self.quantized,
+            "observers": dict(self.observer_settings),
         }
 
     @classmethod

@@ -13,6 +13,7 @@ from tft_keras.layers.interpretable_attention import InterpretableAttention
 from tft_keras.layers.leaf import Dense, dense, layer_normalization
 from tft_keras.layers.lstm import LSTM
 from tft_keras.layers.sequential import Groups, even_size
+from tft_keras.quantization.observers import PlainObserver
 
 
 def test_layer_normalization_by_hand():
@@ -116,7 +117,7 @@ def test_stacked_dense_is_one_dense_layer_per_variable():
     leaf = Dense(5, stack=3)
     leaf.build((None, 4))
     inputs = normal(3, 2, 4)
-    result = dense(inputs, leaf.kernel, leaf.bias)
+    result = dense(inputs, (leaf.kernel, leaf.bias), PlainObserver(), "product")
     for place in range(3):
         expected = inputs[place] @ leaf.kernel[place] + leaf.bias[place]
         np.testing.assert_allclose(result[place], expected, atol=1e-6)
@@ -133,8 +134,8 @@ def test_groups_sum_and_map(size):
         return tf.reduce_sum(part) * shared, tf.reduce_max(part)
 
     groups = Groups(total, numbers, tf.constant(2.0), size)
-    result, seen = groups.sum(tf.constant(100.0), tf.constant(4.5))
-    assert result == 130 and seen == 5
+    result, seen = groups.sum(tf.constant(0.0), tf.constant(4.5))
+    assert result == 30 and seen == 5
     squares = Groups(lambda part, *_: (part**2, tf.constant(0.0)), numbers, None, size)
     mapped, _ = squares.map(tf.TensorShape([]), tf.constant(0.0))
     np.testing.assert_array_equal(mapped, [1, 4, 9, 16, 25])

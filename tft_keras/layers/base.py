@@ -9,46 +9,41 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tft_keras.layers.leaf import Leaf
-
-
-class PlainObserver:
-    """Stands where a quantizing layer has its observers, and passes every tensor through.
-
-    `observe(name, tensor)` marks a result that an int8 runtime would store. A computation within a
-    loop gets an observer of its own by `within(observe.ranges)` and returns its `seen`, which
-    `see` then takes in.
-    """
-
-    @property
-    def ranges(self) -> tf.Tensor:
-        """The ranges to quantize with, a tensor that is passed into a loop's body."""
-        return tf.zeros((0, 2))
-
-    @property
-    def seen(self) -> tf.Tensor:
-        """(observers, 2): the largest -value and the largest value of each so far, at least 0."""
-        return tf.zeros((0, 2))
-
-    def __call__(self, name: str, tensor: tf.Tensor) -> tf.Tensor:
-        return tensor
-
-    def within(self, ranges: tf.Tensor) -> PlainObserver:
-        """Returns an observer to be used in a loop's body, where `ranges` came in."""
-        return self
-
-    def see(self, seen: tf.Tensor) -> None:
-        """Takes in what observers within a loop have seen."""
+from tft_keras.quantization.leaves import quantized_leaf
+from tft_keras.quantization.observers import Observers, PlainObserver, Range
 
 
 class TFTLayer(keras.layers.Layer):
     """Base of the model's layers.
 
-    A subclass creates its leaves in `build` by `add_leaf`, and computes within `observing`. Its
-    arithmetic is the same whether the leaves and observers are plain or quantizing.
+    A subclass creates its leaves in `build` by `add_leaf`, names the results that it observes in
+    `observations`, and computes within `observing`. Its arithmetic is the same whether the leaves
+    and observers are plain or quantizing.
+
+    Args:
+        quantized: whether they quantize.
     """
+
+    def __init__(self, quantized: bool = False, **kwargs):
+        super().__init__(**kwargs)
+        self.quantized = quantized
+        self.observers = None
+
+    def observations(self) -> dict[str, Range | None]:
+        """Returns, for each result that the layer observes, its fixed range or `None`."""
+        return {}
+
+    def build(self, input_shape=None):
+        if self.quantized and self.observations():
+            self.observers = self.add_layer(Observers(self.observations(), name="observers"), None)
+        super().build(input_shape)
 
     def add_leaf(self, leaf: Leaf, inputs: int) -> Leaf:
         """Builds `leaf` for `inputs` features, its weights named below this layer's."""
+        if self.quantized:
+            leaf = quantized_leaf(leaf)
+            leaf.build((None, inputs))
+            return leaf
         return self.add_layer(leaf, (None, inputs))
 
     def add_layer(self, layer: keras.layers.Layer, *input_shapes) -> keras.layers.Layer:
@@ -60,4 +55,11 @@ class TFTLayer(keras.layers.Layer):
     @contextlib.contextmanager
     def observing(self, training: bool | None) -> Iterator[PlainObserver]:
         """Gives the callable `observe(name, tensor)` that one call of the layer computes with."""
-        yield PlainObserver()
+        if self.observers is None:
+            yield PlainObserver()
+            return
+        with self.observers.observing(training) as observe:
+            yield observe
+
+    def get_config(self):
+        return super().get_config() | {"quantized": self.quantized}

@@ -6,9 +6,11 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tft_keras.layers.base import PlainObserver, TFTLayer
+from tft_keras.layers.base import TFTLayer
 from tft_keras.layers.dropout import dropout
-from tft_keras.layers.leaf import Dense, Normalization, dense, layer_normalization
+from tft_keras.layers.leaf import Dense, Normalization, dense, layer_normalization, product_name
+from tft_keras.quantization.observers import PlainObserver, Range
+from tft_keras.quantization.quantizers import SIGMOID
 
 
 class GateWeights(NamedTuple):
@@ -43,11 +45,18 @@ def gated_skip(
         (..., units).
     """
     inputs = dropout(inputs, rate, seed)
-    linear = observe("gate_linear", dense(inputs, weights.kernel, weights.bias))
+    linear = dense(inputs, (weights.kernel, weights.bias), observe, "gate_linear")
     value, gate = tf.split(linear, 2, axis=-1)
     gate = observe("gate", tf.sigmoid(gate))
     total = observe("sum", skip + observe("gated", value * gate))
     return observe("normalized", layer_normalization(total, weights.gamma, weights.beta))
+
+
+def gated_skip_observations(stacked: bool = False) -> dict[str, Range | None]:
+    """Returns what `gated_skip` observes."""
+    names = ("gate_linear", "gated", "sum", "normalized")
+    product = {product_name("gate_linear"): None} if stacked else {}
+    return product | dict.fromkeys(names) | {"gate": SIGMOID}
 
 
 class GatedSkip(TFTLayer):
@@ -70,6 +79,9 @@ class GatedSkip(TFTLayer):
         super().__init__(**kwargs)
         self.units = units
         self.dropout = dropout
+
+    def observations(self):
+        return gated_skip_observations()
 
     def build(self, input_shape):
         self.gate = self.add_leaf(Dense(2 * self.units, name="gate"), int(input_shape[-1]))

@@ -6,9 +6,15 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tft_keras.layers.base import PlainObserver, TFTLayer
-from tft_keras.layers.gated_linear_unit import GateWeights, gate_weights, gated_skip
-from tft_keras.layers.leaf import Dense, Normalization, dense
+from tft_keras.layers.base import TFTLayer
+from tft_keras.layers.gated_linear_unit import (
+    GateWeights,
+    gate_weights,
+    gated_skip,
+    gated_skip_observations,
+)
+from tft_keras.layers.leaf import Dense, Normalization, dense, product_name
+from tft_keras.quantization.observers import PlainObserver, Range
 
 
 class ResidualWeights(NamedTuple):
@@ -40,8 +46,14 @@ def gated_residual(
         (..., units).
     """
     hidden = observe("activation", tf.nn.elu(hidden))
-    projected = observe("projection", dense(hidden, weights.kernel, weights.bias))
+    projected = dense(hidden, (weights.kernel, weights.bias), observe, "projection")
     return gated_skip(projected, skip, weights.gate, rate, seed, observe)
+
+
+def gated_residual_observations(stacked: bool = False) -> dict[str, Range | None]:
+    """Returns what `gated_residual` observes."""
+    product = {product_name("projection"): None} if stacked else {}
+    return product | dict.fromkeys(("activation", "projection")) | gated_skip_observations(stacked)
 
 
 class GatedResidualNetwork(TFTLayer):
@@ -55,6 +67,9 @@ class GatedResidualNetwork(TFTLayer):
         context_units: size of the context vector; 0 for a network without one.
         stack: how many networks are stacked, one per variable; `None` for a single plain one.
         dropout: share of the units dropped before the gate while training.
+        folded: whether the kernels of the first layer and the skip connection are multiplied into
+            others before they are used. The layer that does so computes with this one's weights,
+            does not call it, and observes the results.
 
     Call arguments:
         inputs: (..., in); stacked (stack, rows, in).
@@ -72,6 +87,7 @@ class GatedResidualNetwork(TFTLayer):
         context_units: int = 0,
         stack: int | None = None,
         dropout: float = 0.0,
+        folded: bool = False,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -80,10 +96,23 @@ class GatedResidualNetwork(TFTLayer):
         self.context_units = context_units
         self.stack = stack
         self.dropout = dropout
+        self.folded = folded
+
+    def observations(self):
+        if self.folded:
+            return {}
+        names = [
+            "hidden",
+            "skip",
+            *(("context", "hidden_in_context") if self.context_units else ()),
+        ]
+        products = [product_name("hidden")] if self.stack else []
+        return dict.fromkeys([*products, *names]) | gated_residual_observations(bool(self.stack))
 
     def build(self, input_shape):
         inputs, stack = int(input_shape[-1]), {"stack": self.stack}
-        self.hidden = self.add_leaf(Dense(self.units, name="hidden", **stack), inputs)
+        first = stack | {"folded": self.folded}
+        self.hidden = self.add_leaf(Dense(self.units, name="hidden", **first), inputs)
         self.projection = self.add_leaf(Dense(self.units, name="projection", **stack), self.units)
         self.gate = self.add_leaf(Dense(2 * self.output_units, name="gate", **stack), self.units)
         self.normalization = self.add_leaf(
@@ -94,7 +123,7 @@ class GatedResidualNetwork(TFTLayer):
             context = Dense(self.units, use_bias=False, name="context")
             self.context = self.add_leaf(context, self.context_units)
         if inputs != self.output_units:
-            self.skip = self.add_leaf(Dense(self.output_units, name="skip", **stack), inputs)
+            self.skip = self.add_leaf(Dense(self.output_units, name="skip", **first), inputs)
         super().build(input_shape)
 
     def residual_weights(self, training: bool | None = None) -> ResidualWeights:
@@ -106,16 +135,16 @@ class GatedResidualNetwork(TFTLayer):
         """Adds W3 c to the first layer's output, where this network has a context."""
         if self.context is None:
             return hidden
-        projected = dense(context, *self.context.values(training))
-        return observe("hidden_in_context", hidden + observe("context", projected))
+        projected = dense(context, self.context.values(training), observe, "context")
+        return observe("hidden_in_context", hidden + projected)
 
     def call(self, inputs, context=None, seed=None, training=None):
         with self.observing(training) as observe:
-            hidden = observe("hidden", dense(inputs, *self.hidden.values(training)))
+            hidden = dense(inputs, self.hidden.values(training), observe, "hidden")
             hidden = self.add_context(hidden, context, training, observe)
             skip = inputs
             if self.skip is not None:
-                skip = observe("skip", dense(inputs, *self.skip.values(training)))
+                skip = dense(inputs, self.skip.values(training), observe, "skip")
             weights = self.residual_weights(training)
             return gated_residual(hidden, skip, weights, self.dropout, seed, observe)
 
@@ -126,4 +155,5 @@ class GatedResidualNetwork(TFTLayer):
             "context_units": self.context_units,
             "stack": self.stack,
             "dropout": self.dropout,
+            "folded": self.folded,
         }

@@ -39,6 +39,19 @@ def concatenate(parts: list[Embedded]) -> Embedded:
     return Embedded(*(join(field) for field in Embedded._fields))
 
 
+def cut_steps(embedded: Embedded, steps: int, part: slice) -> Embedded:
+    """Returns the rows of some steps, where rows are windows of `steps` steps, windows first."""
+
+    def cut(tensor: tf.Tensor | None) -> tf.Tensor | None:
+        if tensor is None:
+            return None
+        variables, units = tensor.shape[0], tensor.shape[2:]
+        by_step = tf.reshape(tensor, (variables, -1, steps, *units))[:, :, part]
+        return tf.reshape(by_step, (variables, -1, *units))
+
+    return embedded._replace(real=cut(embedded.real), categorical=cut(embedded.categorical))
+
+
 class InputEmbedding(TFTLayer):
     """Embeds the variables of one role: a linear layer per real one, a table per categorical one.
 
@@ -64,11 +77,14 @@ class InputEmbedding(TFTLayer):
         self.real = real
         self.categorical = tuple(categorical)
 
+    def observations(self):
+        return {"vectors": None} if self.categorical else {}
+
     def build(self, input_shape=None):
         self.linear = None
         if self.real:
             # One number in, `units` out, for each variable: (real, 1, units).
-            linear = Dense(self.units, stack=self.real, name="linear")
+            linear = Dense(self.units, stack=self.real, folded=True, name="linear")
             self.linear = self.add_leaf(linear, 1)
         self.tables = [
             self.add_leaf(Embedding(categories, self.units, name=f"table_{place}"), categories)
@@ -85,12 +101,14 @@ class InputEmbedding(TFTLayer):
             kernel, bias = tf.squeeze(kernel, 1), tf.squeeze(bias, 1)
         if self.tables:
             codes = tf.reshape(categorical, (-1, len(self.tables)))
-            vectors = tf.stack(
-                [
-                    tf.gather(*table.values(training), codes[:, place])
-                    for place, table in enumerate(self.tables)
-                ]
-            )
+            with self.observing(training) as observe:
+                # One range for all, so that they can be stacked in 8 bits.
+                vectors = tf.stack(
+                    [
+                        observe("vectors", tf.gather(*table.values(training), codes[:, place]))
+                        for place, table in enumerate(self.tables)
+                    ]
+                )
         return Embedded(real if self.real else None, kernel, bias, vectors)
 
     def get_config(self):

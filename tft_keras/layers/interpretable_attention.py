@@ -8,8 +8,7 @@ import tensorflow as tf
 from tft_keras.layers.base import TFTLayer
 from tft_keras.layers.leaf import Dense, dense
 from tft_keras.layers.sequential import Groups, even_size
-
-MASKED = -1e9
+from tft_keras.quantization.quantizers import SOFTMAX
 
 
 class InterpretableAttention(TFTLayer):
@@ -53,26 +52,33 @@ class InterpretableAttention(TFTLayer):
         self.query_size = query_size
         self.recompute_queries = recompute_queries
 
+    def observations(self):
+        names = ("query", "key", "value", "scores", "mask", "masked_scores", "attended", "output")
+        return dict.fromkeys(names) | {"head_weights": SOFTMAX, "attention": SOFTMAX}
+
     def build(self, input_shape):
         inputs, size = int(input_shape[-1]), self.units // self.heads
-        for name, width in (("query", self.units), ("key", self.units), ("value", size)):
-            leaf = self.add_leaf(Dense(width, use_bias=False, name=name), inputs)
-            setattr(self, name, leaf)
+        for name, width, scale in (
+            ("query", self.units, size**-0.5),
+            ("key", self.units, 1.0),
+            ("value", size, 1.0),
+        ):
+            leaf = Dense(width, use_bias=False, scale=scale, name=name)
+            setattr(self, name, self.add_leaf(leaf, inputs))
         self.output_leaf = self.add_leaf(Dense(self.units, use_bias=False, name="output"), size)
         super().build(input_shape)
 
     def call(self, inputs, training=None, return_attention=False):
         with self.observing(training) as observe:
-            query_kernel, _ = self.query.values(training)
-            scale = (self.units // self.heads) ** -0.5
             asking = inputs[:, -self.horizon :]
-            query = observe("query", dense(asking, query_kernel * tf.cast(scale, inputs.dtype)))
-            key = observe("key", dense(inputs, *self.key.values(training)))
-            value = observe("value", dense(inputs, *self.value.values(training)))
+            query = dense(asking, self.query.values(training), observe, "query")
+            key = dense(inputs, self.key.values(training), observe, "key")
+            value = dense(inputs, self.value.values(training), observe, "value")
             query, key = self.split_heads(query), self.split_heads(key)
-            mask = causal_mask(self.horizon, inputs.shape[1], inputs.dtype)
+            mask = causal_mask(self.horizon, inputs.shape[1], observe.masked)
+            mask = observe("mask", tf.cast(mask, inputs.dtype))
             attended = self.attend_in_parts(query, key, value, mask, observe)
-            outputs = observe("output", dense(attended, *self.output_leaf.values(training)))
+            outputs = dense(attended, self.output_leaf.values(training), observe, "output")
             if return_attention:
                 return outputs, head_weights(query, key, mask, observe)
             return outputs
@@ -119,7 +125,7 @@ def head_weights(query, key, mask, observe):
     Args:
         query: (queries, batch, heads, size), scaled.
         key: (time, batch, heads, size).
-        mask: (queries, time), 0 or `MASKED`.
+        mask: (queries, time), 0 or a large negative number.
 
     Returns:
         (batch, heads, queries, time).
@@ -130,7 +136,7 @@ def head_weights(query, key, mask, observe):
     return observe("head_weights", tf.nn.softmax(scores, axis=-1))
 
 
-def causal_mask(horizon: int, time: int, dtype) -> tf.Tensor:
-    """Returns (horizon, time): `MASKED` where a step would look at a later one, else 0."""
+def causal_mask(horizon: int, time: int, masked: float) -> np.ndarray:
+    """Returns (horizon, time): `masked` where a step would look at a later one, else 0."""
     asking = np.arange(time - horizon, time)[:, np.newaxis]
-    return tf.constant(np.where(np.arange(time) > asking, MASKED, 0.0), dtype)
+    return np.where(np.arange(time) > asking, masked, 0.0).astype(np.float32)

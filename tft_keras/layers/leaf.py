@@ -11,27 +11,49 @@ from __future__ import annotations
 import tensorflow as tf
 import tf_keras as keras
 
+from tft_keras.quantization.observers import PlainObserver
+
 
 class Leaf(keras.layers.Layer):
     """Base of the leaves: owns weights and returns them when called.
 
     Subclasses list their weights' attribute names in `weight_names` and create them in `build`.
+
+    Attributes:
+        quantized_weights: names of the weights that an int8 runtime stores in 8 bits as they are.
+        scale: these weights are multiplied by it when handed out.
+        substitutes: tensors handed out in place of weights, by name.
     """
 
     weight_names: tuple[str, ...] = ()
+    quantized_weights: tuple[str, ...] = ()
+    scale: float = 1.0
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self._substitutes = {"values": {}}
+
+    @property
+    def substitutes(self) -> dict[str, tf.Tensor]:
+        return self._substitutes["values"]
+
+    @substitutes.setter
+    def substitutes(self, tensors: dict[str, tf.Tensor]) -> None:
+        self._substitutes["values"] = tensors
 
     def call(self, inputs=None):
         """Returns the weights as a tuple of tensors, in the order of `weight_names`."""
-        return tuple(self.present_weights().values())
+        return tuple(self._present(name) for name in self.weight_names)
 
-    def present_weights(self) -> dict[str, tf.Tensor | None]:
-        """Returns each weight by name; `None` for one this leaf was made without."""
-        weights = {name: getattr(self, name) for name in self.weight_names}
+    def _present(self, name: str) -> tf.Tensor | None:
+        if name in self.substitutes:
+            return self.substitutes[name]
+        weight = getattr(self, name)
+        if weight is None:
+            return None
         # Cast by hand: a replay in the backward pass runs outside of Keras' autocast scope.
-        return {
-            name: None if weight is None else tf.cast(weight, self.compute_dtype)
-            for name, weight in weights.items()
-        }
+        weight = tf.cast(weight, self.compute_dtype)
+        return weight * self.scale if name in self.quantized_weights and self.scale != 1 else weight
 
     def values(self, training: bool | None = None) -> tuple[tf.Tensor | None, ...]:
         """Returns the weights to compute with; a quantizing leaf overrides this."""
@@ -45,6 +67,8 @@ class Dense(Leaf):
         units: size of the output.
         stack: how many dense layers are stacked, one per variable; `None` for a single plain one.
         use_bias: whether there is a bias.
+        folded: whether the kernel is multiplied into another one before it is used.
+        scale: the kernel is multiplied by it when handed out.
 
     Weights: kernel (in, units), bias (units,); stacked: (stack, in, units) and
     (stack, 1, units).
@@ -52,11 +76,24 @@ class Dense(Leaf):
 
     weight_names = ("kernel", "bias")
 
-    def __init__(self, units: int, stack: int | None = None, use_bias: bool = True, **kwargs):
+    def __init__(
+        self,
+        units: int,
+        stack: int | None = None,
+        use_bias: bool = True,
+        folded: bool = False,
+        scale: float = 1.0,
+        **kwargs,
+    ):
         super().__init__(**kwargs)
         self.units = units
         self.stack = stack
         self.use_bias = use_bias
+        self.folded = folded
+        self.scale = scale
+        # A single layer's bias is added to its product in 32 bits; a stacked one's is not.
+        stored = ("kernel",) if stack is None else ("kernel", "bias")
+        self.quantized_weights = () if folded else stored
 
     def build(self, input_shape):
         inputs = int(input_shape[-1])
@@ -81,6 +118,8 @@ class Dense(Leaf):
             "units": self.units,
             "stack": self.stack,
             "use_bias": self.use_bias,
+            "folded": self.folded,
+            "scale": self.scale,
         }
 
 
@@ -93,7 +132,7 @@ class Normalization(Leaf):
     Weights: gamma, beta (units,); stacked: (stack, 1, units).
     """
 
-    weight_names = ("gamma", "beta")
+    weight_names = quantized_weights = ("gamma", "beta")
 
     def __init__(self, stack: int | None = None, **kwargs):
         super().__init__(**kwargs)
@@ -120,7 +159,7 @@ class Embedding(Leaf):
     Weights: table (categories, units).
     """
 
-    weight_names = ("table",)
+    weight_names = quantized_weights = ("table",)
 
     def __init__(self, categories: int, units: int, **kwargs):
         super().__init__(**kwargs)
@@ -151,23 +190,38 @@ class _Stacked(keras.initializers.Initializer):
         return tf.transpose(tf.reshape(drawn, (inputs, variables, units)), (1, 0, 2))
 
 
-def dense(inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor | None = None) -> tf.Tensor:
-    """Returns `inputs @ kernel + bias`.
+def dense(
+    inputs: tf.Tensor,
+    weights: tuple[tf.Tensor, tf.Tensor | None],
+    observe: PlainObserver,
+    name: str,
+) -> tf.Tensor:
+    """Returns `inputs @ kernel + bias`, observed as `name`.
 
     Args:
         inputs: (..., in), or (variables, rows, in) with a stacked kernel.
-        kernel: (in, units) or (variables, in, units).
-        bias: (units,) or (variables, 1, units).
+        weights: kernel (in, units) or (variables, in, units), and bias (units,) or
+            (variables, 1, units), or `None`.
 
     Returns:
         (..., units), or (variables, rows, units).
     """
-    if kernel.shape.rank == 3 or inputs.shape.rank == 2:
-        product = tf.matmul(inputs, kernel)
-        return product if bias is None else product + bias
-    rows = tf.matmul(tf.reshape(inputs, (-1, kernel.shape[0])), kernel)
-    rows = rows if bias is None else rows + bias
+    kernel, bias = weights
+    if kernel.shape.rank == 3:
+        # A batched product has no bias of its own in an int8 runtime: two results are stored.
+        product = observe(product_name(name), tf.matmul(inputs, kernel))
+        return observe(name, product + bias)
+    rows = inputs if inputs.shape.rank == 2 else tf.reshape(inputs, (-1, kernel.shape[0]))
+    rows = tf.matmul(rows, kernel)
+    rows = observe(name, rows if bias is None else rows + bias)
+    if inputs.shape.rank == 2:
+        return rows
     return tf.reshape(rows, tf.concat([tf.shape(inputs)[:-1], [kernel.shape[1]]], 0))
+
+
+def product_name(name: str) -> str:
+    """Returns the name under which a stacked dense layer's product, yet without bias, is known."""
+    return f"{name}_product"
 
 
 def layer_normalization(

@@ -5,8 +5,10 @@ from __future__ import annotations
 import tensorflow as tf
 import tf_keras as keras
 
-from tft_keras.layers.base import PlainObserver, TFTLayer
+from tft_keras.layers.base import TFTLayer
 from tft_keras.layers.leaf import Leaf, dense
+from tft_keras.quantization.observers import PlainObserver
+from tft_keras.quantization.quantizers import SIGMOID, STATE, TANH
 
 
 class LSTMWeights(Leaf):
@@ -20,6 +22,7 @@ class LSTMWeights(Leaf):
     """
 
     weight_names = ("kernel", "recurrent_kernel", "bias")
+    quantized_weights = ("kernel", "recurrent_kernel")
 
     def __init__(self, units: int, **kwargs):
         super().__init__(**kwargs)
@@ -104,6 +107,14 @@ class LSTM(TFTLayer):
         self.units = units
         self.unroll = unroll
 
+    def observations(self):
+        # With the runtime's scales of sigmoid and tanh, 1/256 and 1/128, products would often lie
+        # exactly between two steps, where the runtime and the fake-quantization round differently.
+        tracked = dict.fromkeys(("projected", "recurrent", "gates", "kept", "cell"))
+        gates = dict.fromkeys(("write_gate", "keep_gate", "read_gate"), SIGMOID)
+        activations = {"candidate": TANH, "cell_activation": TANH}
+        return tracked | gates | activations | {"written": STATE, "hidden": STATE}
+
     def build(self, input_shape):
         self.weights_leaf = self.add_leaf(
             LSTMWeights(self.units, name="cell"), int(input_shape[-1])
@@ -114,7 +125,7 @@ class LSTM(TFTLayer):
         kernel, recurrent_kernel, bias = self.weights_leaf.values(training)
         hidden, cell = tf.cast(hidden, kernel.dtype), tf.cast(cell, kernel.dtype)
         with self.observing(training) as observe:
-            projected = observe("projected", dense(inputs, kernel, bias))
+            projected = dense(inputs, (kernel, bias), observe, "projected")
             if self.unroll:
                 return unrolled_lstm(projected, hidden, cell, recurrent_kernel, observe)
             outputs, hidden, cell, seen = looped_lstm(

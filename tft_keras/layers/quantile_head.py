@@ -25,13 +25,16 @@ class QuantileHead(TFTLayer):
         super().__init__(**kwargs)
         self.quantiles = quantiles
 
+    def observations(self):
+        return {"quantiles": None}
+
     def build(self, input_shape):
         self.linear = self.add_leaf(Dense(self.quantiles, name="linear"), int(input_shape[-1]))
         super().build(input_shape)
 
     def call(self, inputs, training=None):
         with self.observing(training) as observe:
-            outputs = observe("quantiles", dense(inputs, *self.linear.values(training)))
+            outputs = dense(inputs, self.linear.values(training), observe, "quantiles")
         return tf.cast(outputs, tf.float32)
 
     def get_config(self):

@@ -57,13 +57,17 @@ class Groups:
         self.count = math.ceil(self.total / size)
 
     def sum(self, initial: tf.Tensor, seen: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns `initial` plus the sum of the results, and the maximum of `seen`.
+        """Returns the sum of the results, and the maximum of `seen`.
 
         The zeros that fill up the last group must add nothing.
+
+        Args:
+            initial: zeros of the result's shape.
+            seen: what the observers saw before.
         """
         if self.count == 1:
             result, new = self._call(self.leaves, self.seed)
-            return initial + result, tf.maximum(seen, new)
+            return result, tf.maximum(seen, new)
         run = self._runner()
 
         def step(group, total, seen):

@@ -44,7 +44,10 @@ class StaticContext(TFTLayer):
     def build(self, input_shape):
         self.networks = [
             self.add_layer(
-                GatedResidualNetwork(self.units, dropout=self.dropout, name=name), input_shape
+                GatedResidualNetwork(
+                    self.units, dropout=self.dropout, quantized=self.quantized, name=name
+                ),
+                input_shape,
             )
             for name in Contexts._fields
         ]

@@ -10,10 +10,13 @@ from tft_keras.layers.gated_residual_network import (
     GatedResidualNetwork,
     ResidualWeights,
     gated_residual,
+    gated_residual_observations,
 )
 from tft_keras.layers.input_embedding import Embedded
-from tft_keras.layers.leaf import dense
+from tft_keras.layers.leaf import dense, product_name
 from tft_keras.layers.sequential import Groups, even_size
+from tft_keras.quantization.observers import PlainObserver
+from tft_keras.quantization.quantizers import SOFTMAX
 from tft_keras.recompute import recompute
 
 # Elements of one (variables, rows, units) tensor of a group that still fit a processor's cache.
@@ -56,7 +59,7 @@ class VariableSelection(TFTLayer):
         training: whether live observers move.
 
     Outputs:
-        selected: (rows, units).
+        selected: (rows, units); the caller observes it, together with what it is joined to.
         weights: (rows, variables), real variables first; each row sums to 1.
     """
 
@@ -88,15 +91,31 @@ class VariableSelection(TFTLayer):
     def variables_count(self) -> int:
         return self.real + self.categorical
 
+    def observations(self):
+        both = ("_real", "_categorical") if self.real and self.categorical else ()
+        weighing = dict.fromkeys(
+            [name + kind for name in ("hidden", "skip") for kind in ("", *both)]
+            + (["context", "hidden_in_context"] if self.context_units else [])
+        )
+        weighing |= gated_residual_observations() | {"weights": SOFTMAX}
+        firsts = [name for name in ("real_hidden", "real_skip") if self.real]
+        firsts += ["hidden"] if self.categorical else []
+        networks = dict.fromkeys([n for name in firsts for n in (product_name(name), name)])
+        networks |= gated_residual_observations(stacked=True) | {"weighted": None}
+        return (
+            {f"weighing/{name}": given for name, given in weighing.items()}
+            | {f"networks/{name}": given for name, given in networks.items()}
+            | {f"sum{kind}": None for kind in both}
+        )
+
     def build(self, input_shape=None):
         variables, units = self.variables_count, self.units
+        shared = {"dropout": self.dropout, "folded": True, "quantized": self.quantized}
         self.weighing = GatedResidualNetwork(
-            units, variables, self.context_units, dropout=self.dropout, name="weighing"
+            units, variables, self.context_units, name="weighing", **shared
         )
         self.add_layer(self.weighing, (None, variables * units))
-        self.networks = GatedResidualNetwork(
-            units, stack=variables, dropout=self.dropout, name="networks"
-        )
+        self.networks = GatedResidualNetwork(units, stack=variables, name="networks", **shared)
         self.add_layer(self.networks, (variables, None, units))
         super().build(input_shape)
 
@@ -105,59 +124,65 @@ class VariableSelection(TFTLayer):
         with self.observing(training) as observe:
 
             def weigh(embedded, context, seed):
-                return self.weigh(embedded, context, seed, training, observe)
+                return self.weigh(embedded, context, seed, training, observe.under("weighing"))
 
             weights = recompute(
                 weigh, embedded, context, derive_seed(seed, 0), when=self.recompute_weighing
             )
             by_variable = tf.transpose(weights)
-            selected = []
+            networks, selected = observe.under("networks"), {}
             if self.real:
-                parts = self.real_parts(embedded, by_variable[: self.real], training)
-                selected.append(self.sum_real(parts, derive_seed(seed, 1), observe))
+                parts = self.real_parts(embedded, by_variable[: self.real], training, networks)
+                selected["sum_real"] = self.sum_real(parts, derive_seed(seed, 1), networks)
             if self.categorical:
-                parts = self.vector_parts(embedded, by_variable[self.real :], training)
-                selected.append(self.sum_vectors(parts, derive_seed(seed, 2), observe))
-            return observe("selected", tf.add_n(selected)), weights
+                parts = self.vector_parts(embedded, by_variable[self.real :], training, networks)
+                selected["sum_categorical"] = self.sum_vectors(
+                    parts, derive_seed(seed, 2), networks
+                )
+            if len(selected) == 2:
+                selected = {name: observe(name, total) for name, total in selected.items()}
+            return tf.add_n(list(selected.values())), weights
 
     def weigh(self, embedded, context, seed, training, observe):
         """Returns the selection weights (rows, variables)."""
-        hidden = self.flat_product(embedded, *self.weighing.hidden.values(training))
-        hidden = observe("weighing_hidden", hidden)
+        hidden = self.flat_product(embedded, self.weighing.hidden, training, observe, "hidden")
         if context is not None:
             rows = tf.shape(hidden)
             hidden = tf.reshape(hidden, (tf.shape(context)[0], -1, self.units))
             context = context[:, tf.newaxis, :]
             hidden = self.weighing.add_context(hidden, context, training, observe)
             hidden = tf.reshape(hidden, rows)
-        skip = self.flat_product(embedded, *self.weighing.skip.values(training))
-        skip = observe("weighing_skip", skip)
+        skip = self.flat_product(embedded, self.weighing.skip, training, observe, "skip")
         weights = self.weighing.residual_weights(training)
         scores = gated_residual(hidden, skip, weights, self.dropout, seed, observe)
         return observe("weights", tf.nn.softmax(scores, axis=-1))
 
-    def flat_product(self, embedded, kernel, bias):
+    def flat_product(self, embedded, leaf, training, observe, name):
         """Multiplies the variables' vectors side by side (rows, variables * units) by a kernel."""
+        kernel, bias = leaf.values(training)
         kernel = tf.reshape(kernel, (self.variables_count, self.units, kernel.shape[-1]))
-        product = bias
+        products = {}
         if self.real:
             folded, offset = fold(embedded, kernel[: self.real])
-            offset = tf.reduce_sum(offset, axis=0) + bias
-            product = tf.matmul(embedded.real, folded, transpose_a=True) + offset
+            bias = bias + tf.reduce_sum(offset, axis=0)
+            rows = tf.transpose(embedded.real)
+            products[f"{name}_real"] = tf.matmul(rows, observe.weight(folded)) + bias
         if self.categorical:
-            side_by_side = side_by_side_rows(embedded.categorical)
             flat = tf.reshape(kernel[self.real :], (-1, kernel.shape[-1]))
-            product = product + tf.matmul(side_by_side, flat)
-        return product
+            product = tf.matmul(side_by_side(embedded.categorical), observe.weight(flat))
+            products[f"{name}_categorical"] = product if self.real else product + bias
+        if len(products) == 2:
+            products = {part: observe(part, product) for part, product in products.items()}
+        return observe(name, tf.add_n(list(products.values())))
 
-    def real_parts(self, embedded, weights, training):
+    def real_parts(self, embedded, weights, training, observe):
         """Returns what `sum_real` needs of each real variable."""
         kernel, bias = (value[: self.real] for value in self.networks.hidden.values(training))
         folded, offset = fold(embedded, kernel)
+        first = (observe.weight(folded), observe.weight(tf.squeeze(bias, 1) + offset))
+        skip = (observe.weight(embedded.kernel), observe.weight(embedded.bias))
         residual = self.networks.residual_weights(training)
         residual = tf.nest.map_structure(lambda value: value[: self.real], residual)
-        first = (folded, tf.squeeze(bias, 1) + offset)
-        skip = (embedded.kernel, embedded.bias)
         return (embedded.real, weights, first, skip, residual)
 
     def sum_real(self, parts, seed, observe):
@@ -166,16 +191,17 @@ class VariableSelection(TFTLayer):
         def body(part, ranges, seed):
             values, weights, first, skip, residual = part
             inner = observe.within(ranges)
-            hidden = inner("hidden", expand(values, *first))
-            skip = inner("skip", expand(values, *skip))
+            hidden = expand(values, first, inner, "real_hidden")
+            skip = expand(values, skip, inner, "real_skip")
             result = self.weighted_sum(hidden, skip, weights, residual, seed, inner)
             return result, inner.seen
 
         return self.sum_groups(body, parts, seed, observe)
 
-    def vector_parts(self, embedded, weights, training):
+    def vector_parts(self, embedded, weights, training, observe):
         """Returns what `sum_vectors` needs of each categorical variable."""
-        first = tuple(value[self.real :] for value in self.networks.hidden.values(training))
+        first = self.networks.hidden.values(training)
+        first = tuple(observe.weight(value[self.real :]) for value in first)
         residual = self.networks.residual_weights(training)
         residual = tf.nest.map_structure(lambda value: value[self.real :], residual)
         return (embedded.categorical, weights, first, residual)
@@ -186,7 +212,7 @@ class VariableSelection(TFTLayer):
         def body(part, ranges, seed):
             vectors, weights, first, residual = part
             inner = observe.within(ranges)
-            hidden = inner("hidden", dense(vectors, *first))
+            hidden = dense(vectors, first, inner, "hidden")
             result = self.weighted_sum(hidden, vectors, weights, residual, seed, inner)
             return result, inner.seen
 
@@ -230,12 +256,24 @@ def fold(embedded: Embedded, kernel: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return folded[:, 0], folded[:, 1]
 
 
-def expand(values: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-    """Returns values * kernel + bias: (variables, rows) to (variables, rows, units)."""
-    return values[..., tf.newaxis] * kernel[:, tf.newaxis] + bias[:, tf.newaxis]
+def expand(
+    values: tf.Tensor, weights: tuple[tf.Tensor, tf.Tensor], observe: PlainObserver, name: str
+) -> tf.Tensor:
+    """Returns values * kernel + bias, observed as `name`.
+
+    Args:
+        values: (variables, rows).
+        weights: kernel and bias, both (variables, units).
+
+    Returns:
+        (variables, rows, units).
+    """
+    kernel, bias = weights
+    product = observe(product_name(name), values[..., tf.newaxis] * kernel[:, tf.newaxis])
+    return observe(name, product + bias[:, tf.newaxis])
 
 
-def side_by_side_rows(vectors: tf.Tensor) -> tf.Tensor:
+def side_by_side(vectors: tf.Tensor) -> tf.Tensor:
     """Turns (variables, rows, units) into (rows, variables * units)."""
     variables, _, units = vectors.shape
     return tf.reshape(tf.transpose(vectors, (1, 0, 2)), (-1, variables * units))

@@ -1,0 +1,194 @@
+"""Observers: the ranges of all tensors within one layer, and the fake-quantization by them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+
+from tft_keras.errors import InputError
+from tft_keras.quantization.quantizers import (
+    LEAST_WIDTH,
+    FreezableMovingAverageQuantizer,
+    WeightQuantizer,
+    fake_quantize,
+)
+from tft_keras.recompute import is_recomputing, once
+
+MASKED = -1e9
+# Takes a score out of an int8 softmax (exp(-8) is less than half its step) and keeps its grid fine.
+QUANTIZED_MASKED = -8.0
+
+Range = tuple[float, float]
+
+
+class PlainObserver:
+    """Stands where a quantizing layer has its observers, and passes every tensor through.
+
+    `observe(name, tensor)` marks a result that an int8 runtime would store. A computation within a
+    loop gets an observer of its own by `within(observe.ranges)` and returns its `seen`, which
+    `see` then takes in.
+    """
+
+    masked = MASKED  # what is added to the score of a step that must not be attended to
+
+    @property
+    def ranges(self) -> Any:
+        """What to quantize with: tensors that are passed into a loop's body."""
+        return tf.zeros((0, 2))
+
+    @property
+    def seen(self) -> tf.Tensor:
+        """(observers, 2): the largest -value and the largest value of each so far, at least 0."""
+        return tf.zeros((0, 2))
+
+    def __call__(self, name: str, tensor: tf.Tensor) -> tf.Tensor:
+        return tensor
+
+    def weight(self, tensor: tf.Tensor) -> tf.Tensor:
+        """Marks a constant that is computed from weights, as an int8 runtime would store it."""
+        return tensor
+
+    def under(self, prefix: str) -> PlainObserver:
+        """Returns an observer that puts `prefix/` before the names."""
+        return self
+
+    def within(self, ranges: Any) -> PlainObserver:
+        """Returns an observer to be used in a loop's body, where `ranges` came in."""
+        return self
+
+    def see(self, seen: tf.Tensor) -> None:
+        """Takes in what observers within a loop have seen."""
+
+
+class Observers(keras.layers.Layer):
+    """The observers of one layer: name, range, samples, and whether they are frozen.
+
+    Modes: `quantize` (the default) rounds every observed tensor to its grid; `calibrate` only
+    records; `off` does nothing. Ranges move while training, unless they are frozen.
+
+    Args:
+        observations: for each observed tensor its fixed range, or `None` for one that is tracked.
+    """
+
+    def __init__(self, observations: Mapping[str, Range | None], **kwargs):
+        super().__init__(**kwargs)
+        self.observations = dict(observations)
+        self.names = tuple(self.observations)
+        self.places = {name: place for place, name in enumerate(self.names)}
+        self.fixed = np.array([given is not None for given in self.observations.values()])
+        self.quantizer = FreezableMovingAverageQuantizer()
+        self.mode = "quantize"
+
+    def build(self, input_shape=None):
+        self.state = self.quantizer.build(None, "", self, count=len(self.names))
+        given = [limits or (0.0, 0.0) for limits in self.observations.values()]
+        for key, place in (("min_var", 0), ("max_var", 1)):
+            self.state[key].assign([limits[place] for limits in given])
+        super().build(input_shape)
+
+    @contextlib.contextmanager
+    def observing(self, training: bool | None) -> Iterator[QuantizingObserver]:
+        """Gives the observer of one call and moves the ranges when the call is over."""
+        if self.mode == "quantize":
+            self._require_data()
+        low, high, live = once(lambda: self.quantizer.read(self.state))
+        records = self.mode == "calibrate" or (bool(training) and self.mode == "quantize")
+        observer = QuantizingObserver(self, (low, high, live), records)
+        yield observer
+        if records:
+            fixed = tf.constant(self.fixed)
+            once(lambda: self.quantizer.move(self.state, observer.seen, live, fixed))
+
+    def unseen(self) -> list[str]:
+        """Returns the names of the tracked observers that never saw data."""
+        samples = self.state["samples"].numpy()
+        return [n for n, s, f in zip(self.names, samples, self.fixed, strict=True) if not (s or f)]
+
+    def _require_data(self) -> None:
+        # At tracing time the values of variables can be read outside of the graph only.
+        with tf.init_scope():
+            unseen = self.unseen()
+        if unseen:
+            raise InputError(
+                "A quantized model computes after its observers have seen data. Received: "
+                f"{len(unseen)} observers of {self.name} without any, the first of them "
+                f"{unseen[0]!r}. Call tft_keras.quantization.calibrate(model, batches) first."
+            )
+
+    def get_config(self):
+        return super().get_config() | {"observations": self.observations}
+
+
+class QuantizingObserver(PlainObserver):
+    """Fake-quantizes by the ranges known before the step and records what it sees.
+
+    Args:
+        owner: the `Observers`, for names, mode and the way to look for extremes.
+        ranges: lower and upper ends, (observers,) each, and whether the ranges are live.
+        records: whether to look for extremes at all.
+        prefix: put before names.
+        extremes: of each observer so far, shared with the observers made by `under`.
+    """
+
+    def __init__(self, owner, ranges, records: bool, prefix: str = "", extremes=None):
+        self._owner, self._ranges, self._records = owner, ranges, records
+        self._ends = [tf.unstack(ends) for ends in ranges[:2]]
+        self._prefix = prefix
+        self._extremes = {} if extremes is None else extremes
+
+    @property
+    def masked(self) -> float:
+        return MASKED if self._owner.mode == "off" else QUANTIZED_MASKED
+
+    @property
+    def ranges(self):
+        return self._ranges
+
+    @property
+    def seen(self) -> tf.Tensor:
+        nothing = tf.zeros((2,))
+        places = range(len(self._owner.names))
+        return tf.stack([self._extremes.get(place, nothing) for place in places])
+
+    def __call__(self, name: str, tensor: tf.Tensor) -> tf.Tensor:
+        owner = self._owner
+        place = owner.places[self._prefix + name]
+        if self._records and not owner.fixed[place] and not is_recomputing():
+            self._join(place, owner.quantizer.extremes(tensor, self._ranges[2]))
+        if owner.mode == "quantize":
+            tensor = fake_quantize(tensor, *(ends[place] for ends in self._ends))
+        return tensor
+
+    def weight(self, tensor: tf.Tensor) -> tf.Tensor:
+        if self._owner.mode != "quantize":
+            return tensor
+        return WeightQuantizer()(tensor, training=None, weights={})
+
+    def under(self, prefix: str) -> QuantizingObserver:
+        prefix = f"{self._prefix}{prefix}/"
+        return QuantizingObserver(self._owner, self._ranges, self._records, prefix, self._extremes)
+
+    def within(self, ranges) -> QuantizingObserver:
+        return QuantizingObserver(self._owner, ranges, self._records, self._prefix)
+
+    def see(self, seen: tf.Tensor) -> None:
+        seen = tf.unstack(seen)
+        for place in range(len(self._owner.names)):
+            if not self._owner.fixed[place]:
+                self._join(place, seen[place])
+
+    def _join(self, place: int, extremes: tf.Tensor) -> None:
+        if place in self._extremes:
+            extremes = tf.maximum(self._extremes[place], extremes)
+        self._extremes[place] = extremes
+
+
+def grid(low: float, high: float) -> tuple[float, int]:
+    """Returns the scale and the int8 zero point of a range, as the runtime computes them."""
+    scale = max(high - low, LEAST_WIDTH) / 255
+    return scale, int(np.clip(np.round(-128 - low / scale), -128, 127))
