@@ -12,6 +12,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 ROOMS = (
     "tft_keras.errors",
     "tft_keras.atomic",
+    "tft_keras.apart",
     "tft_keras.config",
     "tft_keras.recompute",
     "tft_keras.quantization",
@@ -21,6 +22,7 @@ ROOMS = (
     "tft_keras.metrics",
     "tft_keras.data",
     "tft_keras.training",
+    "tft_keras.retry",
     "tft_keras.forecast",
     "tft_keras.evaluation",
     "tft_keras.interpretation",

@@ -183,7 +183,8 @@ class TrainingConfig(Config):
         learning_rate: Adam's, at the start.
         learning_rate_decay: `constant`, or `cosine` down to zero over all epochs.
         max_gradient_norm: gradients are scaled down to this global norm.
-        windows_per_epoch: at most so many windows, drawn anew each epoch; 0 uses all.
+        windows_per_epoch: at most so many windows, drawn anew each epoch, and as many of the
+            validation split; 0 uses all.
         early_stopping_patience: epochs without a better validation loss before stopping; 0 never
             stops early.
         seed: of weights, shuffling and dropout.
@@ -191,6 +192,12 @@ class TrainingConfig(Config):
         gradient_checkpointing: `off`, `aggressive` or `full`.
         selection_group_size: variables per sequential group of variable selection; 0 chooses it
             from the sizes.
+        use_qat: quantization-aware training: the model learns to compute in 8 bits.
+        qat_calibration_batches: training batches shown to observers that have no ranges yet.
+        qat_percentile: of a batch's values that an observer's range takes in, at each end; below
+            100 it leaves out outliers.
+        freeze_qat_observers: freeze the observers' ranges when training begins.
+        freeze_last_epochs: freeze the observers' ranges for so many epochs at the end.
     """
 
     epochs: int = 10
@@ -204,6 +211,11 @@ class TrainingConfig(Config):
     precision: str = "float32"
     gradient_checkpointing: str = "off"
     selection_group_size: int = 0
+    use_qat: bool = False
+    qat_calibration_batches: int = 100
+    qat_percentile: float = 100.0
+    freeze_qat_observers: bool = False
+    freeze_last_epochs: int = 0
 
     def _check(self) -> None:
         for name, least in (
@@ -213,6 +225,8 @@ class TrainingConfig(Config):
             ("early_stopping_patience", 0),
             ("seed", 0),
             ("selection_group_size", 0),
+            ("qat_calibration_batches", 0),
+            ("freeze_last_epochs", 0),
         ):
             rule = f"{name} must be a whole number of at least {least}."
             self._require(_is_whole(getattr(self, name), least), rule, name)
@@ -225,6 +239,11 @@ class TrainingConfig(Config):
         ):
             rule = f"{name} must be one of {', '.join(choices)}."
             self._require(getattr(self, name) in choices, rule, name)
+        rule = "qat_percentile must be above 50 and at most 100."
+        self._require(50 < self.qat_percentile <= 100, rule, "qat_percentile")
+        for name in ("freeze_qat_observers", "freeze_last_epochs"):
+            rule = f"{name} needs observers, which only quantization-aware training has."
+            self._require(self.use_qat or not getattr(self, name), rule, name, "Add use_qat.")
 
 
 def _is_whole(value: Any, least: int) -> bool:

@@ -10,6 +10,7 @@ from tests.support import dense_gradients, randomize
 from tft_keras.layers.dropout import derive_seed
 from tft_keras.layers.input_embedding import Embedded
 from tft_keras.layers.variable_selection import VariableSelection, default_group_size, expand
+from tft_keras.quantization.observers import PlainObserver
 
 ROWS = 6
 
@@ -46,7 +47,9 @@ def test_folded_equals_unfolded_in_values_and_gradients():
         return selected, weights, dense_gradients(gradients)
 
     def embed_whole():
-        return Embedded(None, None, None, expand(*inputs[:3]))
+        values, kernel, bias, _ = inputs
+        vectors = expand(values, (kernel, bias), PlainObserver(), "vectors")
+        return Embedded(None, None, None, vectors)
 
     one, two = run(folded, lambda: inputs), run(unfolded, embed_whole)
     # (x k) W against x (k W): the same sums in another order

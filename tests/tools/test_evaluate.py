@@ -1,0 +1,49 @@
+"""`python -m tools.evaluate`: the table and the JSON file."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests import runs
+from tft_keras.evaluation import evaluate as measured
+from tools import command, evaluate
+
+tiny_run = runs.tiny_run
+
+
+def _run(*arguments: str) -> int:
+    return command.status(evaluate.main, evaluate.FLAGS, arguments)
+
+
+def test_table_and_json(tiny_run, tmp_path, capsys):
+    path = tmp_path / "measures.json"
+    assert _run(f"--run_dir={tiny_run.path}", f"--json_file={path}") == 0
+    lines = capsys.readouterr().out.splitlines()
+    results = json.loads(path.read_text())
+    assert results == measured(tiny_run)
+    cells = results["test"]["model"]["cells"]
+    assert f"test: {cells} values" in lines
+    model = next(line for line in lines if line.split()[:2] == ["all", "model"])
+    assert f"{results['validation']['model']['mae']:.4g}" in model.split()
+    # All steps together and three steps, three forecasts each, two splits, each with two titles.
+    assert len([line for line in lines if line]) == 2 * (4 * 3 + 2)
+
+
+def test_without_the_steps(tiny_run, capsys):
+    assert _run(f"--run_dir={tiny_run.path}", "--nosteps", "--splits=test") == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2 + 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "no --run_dir"),
+        (["--run_dir=none"], "A run is a folder"),
+        (["--run_dir=none", "--batch_size=0"], "batch_size=0"),
+    ],
+)
+def test_wrong_flags(arguments, message, capsys):
+    assert _run(*arguments) == 1
+    assert message in capsys.readouterr().err

@@ -1,0 +1,1 @@
+"""Commands that measure: `python -m tools.benchmark NAME`."""
