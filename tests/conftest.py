@@ -29,3 +29,9 @@ def inputs():
 @pytest.fixture
 def targets():
     return support.random_targets(support.CONFIG, windows=6)
+
+
+@pytest.fixture(scope="session")
+def strategy():
+    """Two replicas. One for all tests: a second strategy fails in the same process."""
+    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])

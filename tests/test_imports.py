@@ -14,6 +14,7 @@ ROOMS = (
     "tft_keras.atomic",
     "tft_keras.apart",
     "tft_keras.config",
+    "tft_keras.step_memory",
     "tft_keras.recompute",
     "tft_keras.quantization",
     "tft_keras.layers",

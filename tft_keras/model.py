@@ -19,8 +19,9 @@ from tft_keras.layers.interpretable_attention import InterpretableAttention
 from tft_keras.layers.lstm import LSTM
 from tft_keras.layers.observed import Observed
 from tft_keras.layers.quantile_head import QuantileHead
+from tft_keras.layers.sequential import default_size
 from tft_keras.layers.static_context import Contexts, StaticContext
-from tft_keras.layers.variable_selection import VariableSelection, default_group_size
+from tft_keras.layers.variable_selection import VariableSelection
 from tft_keras.quantization import FreezableMovingAverageQuantizer
 from tft_keras.quantization import control as quantization
 from tft_keras.recompute import recompute
@@ -128,8 +129,14 @@ class TemporalFusionTransformer(keras.Model):
         self.enrichment = GatedResidualNetwork(
             units, context_units=context, dropout=dropout, name="enrichment", **quantized
         )
+        scores = config.num_heads * (config.encoder_steps + config.horizon)
         self.attention = InterpretableAttention(
-            units, config.num_heads, config.horizon, name="attention", **quantized
+            units,
+            config.num_heads,
+            config.horizon,
+            query_size=default_size(config.horizon, scores),
+            name="attention",
+            **quantized,
         )
         self.attention_skip = GatedSkip(units, dropout, name="attention_skip", **quantized)
         self.position_wise = GatedResidualNetwork(
@@ -151,7 +158,7 @@ class TemporalFusionTransformer(keras.Model):
         config, units = self.config, self.config.hidden_size
         real = sum(getattr(config, f"{role}_real") for role in roles)
         categorical = sum(len(getattr(config, f"{role}_categorical")) for role in roles)
-        size = self.selection_group_size or default_group_size(real + categorical, steps, units)
+        size = self.selection_group_size or default_size(real + categorical, steps * units)
         return VariableSelection(
             units,
             real,

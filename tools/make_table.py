@@ -32,7 +32,7 @@ _MISSING_SHARE = 0.01
 _REGIONS = ("north", "east", "south", "west")
 
 
-def main(flags: command.Flags) -> None:
+def main(flags: command.Values) -> None:
     """Writes the table and its schema."""
     from tft_keras.errors import InputError
 

@@ -12,7 +12,7 @@ from tft_keras.layers.gated_residual_network import GatedResidualNetwork
 from tft_keras.layers.interpretable_attention import InterpretableAttention
 from tft_keras.layers.leaf import Dense, dense, layer_normalization
 from tft_keras.layers.lstm import LSTM
-from tft_keras.layers.sequential import Groups, even_size
+from tft_keras.layers.sequential import Groups, default_size, even_size
 from tft_keras.quantization.observers import PlainObserver
 
 
@@ -146,3 +146,10 @@ def test_even_size_leaves_little_over():
     assert even_size(220, 21) == 20
     assert even_size(10, 7) == 5
     assert even_size(10, None) == 10
+
+
+def test_default_size_splits_evenly_and_spares_small_models():
+    assert default_size(10, 60 * 64) == 10
+    size = default_size(220, 50 * 64)
+    assert 10 <= size <= 16 and -(-220 // size) * size - 220 < size
+    assert default_size(500, 5000 * 512) == 1

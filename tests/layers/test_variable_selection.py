@@ -9,7 +9,7 @@ from tests.layers.test_contract import UNITS, normal
 from tests.support import dense_gradients, randomize
 from tft_keras.layers.dropout import derive_seed
 from tft_keras.layers.input_embedding import Embedded
-from tft_keras.layers.variable_selection import VariableSelection, default_group_size, expand
+from tft_keras.layers.variable_selection import VariableSelection, expand
 from tft_keras.quantization.observers import PlainObserver
 
 ROWS = 6
@@ -123,13 +123,6 @@ def test_permuting_variables_with_their_weights_changes_nothing():
     selected_again, weights_again = layer(permuted)
     np.testing.assert_allclose(selected_again, selected, atol=1e-5)
     np.testing.assert_allclose(weights_again, tf.gather(weights, order, axis=1), atol=1e-6)
-
-
-def test_default_group_size_splits_evenly_and_spares_small_models():
-    assert default_group_size(10, 60, 64) == 10
-    size = default_group_size(220, 50, 64)
-    assert 10 <= size <= 16 and -(-220 // size) * size - 220 < size
-    assert default_group_size(500, 5000, 512) == 1
 
 
 def test_one_unit_is_refused():

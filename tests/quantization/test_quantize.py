@@ -302,9 +302,8 @@ def test_what_cannot_be_done_is_said():
         copy_weights(other, twin)
 
 
-def test_replicas_keep_one_range():
+def test_replicas_keep_one_range(strategy):
     """Two replicas see the smallest and largest value of the whole batch, as one device does."""
-    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
     from tft_keras.layers.observed import Observed
 
     def make():

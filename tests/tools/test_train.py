@@ -75,7 +75,7 @@ def test_a_killed_training_resumes_to_the_same_weights(whole, folder):
         assert time.monotonic() < deadline
         time.sleep(0.005)
     process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.communicate()
     assert Run.open(folder / "killed").checkpoints.final() is None
     assert _run(f"--run_dir={folder / 'killed'}", "--resume") == 0
     resumed = Run.open(folder / "killed")

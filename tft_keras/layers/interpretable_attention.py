@@ -75,7 +75,8 @@ class InterpretableAttention(TFTLayer):
             key = dense(inputs, self.key.values(training), observe, "key")
             value = dense(inputs, self.value.values(training), observe, "value")
             query, key = self.split_heads(query), self.split_heads(key)
-            mask = causal_mask(self.horizon, inputs.shape[1], observe.masked)
+            masked = max(observe.masked, inputs.dtype.min / 2)  # float16 ends at -65504
+            mask = causal_mask(self.horizon, inputs.shape[1], masked)
             mask = observe("mask", tf.cast(mask, inputs.dtype))
             attended = self.attend_in_parts(query, key, value, mask, observe)
             outputs = dense(attended, self.output_leaf.values(training), observe, "output")

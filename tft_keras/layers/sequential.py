@@ -22,6 +22,21 @@ from tft_keras.recompute import recompute
 Body = Callable[[Any, Any, Any], tuple[tf.Tensor, tf.Tensor]]
 
 
+# Elements of the largest tensor of a part that still fits a processor's cache.
+PART_ELEMENTS = 2_700_000
+NOMINAL_BATCH = 64
+
+
+def default_size(total: int, elements: int) -> int:
+    """Returns how many out of `total` to process at once.
+
+    Args:
+        total: variables, or queries.
+        elements: in the largest tensor, for one of them and one window.
+    """
+    return even_size(total, max(1, PART_ELEMENTS // (NOMINAL_BATCH * elements)))
+
+
 def even_size(total: int, size: int | None) -> int:
     """Returns the size, near `size`, of groups that split `total` with the least left over."""
     if not size or size >= total:

@@ -19,15 +19,6 @@ from tft_keras.quantization.observers import PlainObserver
 from tft_keras.quantization.quantizers import SOFTMAX
 from tft_keras.recompute import recompute
 
-# Elements of one (variables, rows, units) tensor of a group that still fit a processor's cache.
-GROUP_ELEMENTS = 2_700_000
-NOMINAL_BATCH = 64
-
-
-def default_group_size(variables: int, steps: int, units: int) -> int:
-    """Returns how many variables of `steps` rows a window to process at once."""
-    return even_size(variables, max(1, GROUP_ELEMENTS // (NOMINAL_BATCH * steps * units)))
-
 
 class VariableSelection(TFTLayer):
     """Weighs the variables of one role and adds them up (paper, section 4.2, equations 6 to 8).

@@ -32,7 +32,7 @@ with FLAGS.group("Windows"):
     FLAGS.integer("seed", 0, "Seed of the shuffling.")
 
 
-def main(flags: command.Flags) -> None:
+def main(flags: command.Values) -> None:
     """Prepares the table, passes over its training windows once and prints the figures."""
     if not flags.parquet_file:
         raise InputError("A table is needed. Received: no --parquet_file. Name one.")
@@ -110,5 +110,10 @@ def _count(dataset: Any) -> int:
 
 def peak_memory() -> float:
     """Returns this process's peak resident memory in MiB."""
+    status = pathlib.Path("/proc/self/status")
+    if status.exists():
+        # Not `ru_maxrss`, which starts at the resident memory of the process that started this one.
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) / 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (1024 * 1024 if sys.platform == "darwin" else 1024)
