@@ -106,7 +106,7 @@ def _measure(config: Any, flags: command.Values) -> dict[str, list[Any]]:
     """Returns the `StepMemory` of each batch size by tier, and by block."""
     from tft_keras.apart import run_apart
     from tft_keras.model import BLOCKS, TIERS
-    from tft_keras.training.step_memory import measure_steps
+    from tft_keras.training.measuring import measure_steps
 
     whole = flags.batch_size
     plan = {tier: (tier, (whole // 4, whole // 2, whole)) for tier in TIERS}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pathlib
 from typing import Any
 
+from tft_keras.step_memory import MemoryLine
+
 DEVICES = (4, 8, 12, 16, 24, 48, 80)
 MEGABYTE = 2**20
 GIGABYTE = 2**30
@@ -52,11 +54,11 @@ def _at(steps: list[Any], batch_size: int) -> Any:
 
 def _figures(step: Any, off: Any) -> dict[str, Any]:
     """Memory and time of a tier or block, and against those of `off`; None where unknown."""
-    names = ("activations", "process", "seconds", "share", "overhead", "saved_per_percent")
-    figures: dict[str, Any] = dict.fromkeys(names)
+    measured = ("activations", "process", "seconds", "processor_seconds")
+    figures: dict[str, Any] = dict.fromkeys((*measured, "share", "overhead", "saved_per_percent"))
     if step is None:
         return figures
-    figures |= {name: getattr(step, name) for name in names[:3]}
+    figures |= {name: getattr(step, name) for name in measured}
     if off is None or step is off:
         return figures
     overhead = 100 * (step.seconds / off.seconds - 1)
@@ -69,8 +71,6 @@ def _figures(step: Any, off: Any) -> dict[str, Any]:
 
 def _largest_batches(steps: list[Any]) -> dict[int, int]:
     """Predicts the largest batch by a device's GB from a tier's measured batch sizes."""
-    from tft_keras.training.step_memory import MemoryLine
-
     if not steps:
         return dict.fromkeys(DEVICES, 0)
     line = MemoryLine.through([s.batch_size for s in steps], [s.activations for s in steps])

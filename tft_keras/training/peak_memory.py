@@ -55,14 +55,16 @@ class PeakMemory:
             return tf.config.experimental.get_memory_info(self.device)["peak"]
         return _status("VmHWM") or _life_peak()
 
+    def limited_peak(self) -> int:
+        """Returns the largest number of bytes in use of the memory that limits the process.
 
-def limited_peak() -> int:
-    """Returns the process's peak, in bytes, of that memory which the system limits.
-
-    This is the address space if it has a limit (`ulimit -v`), and else the resident pages.
-    """
-    limited = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
-    return (_status("VmPeak") if limited else _status("VmHWM")) or _life_peak()
+        This is the device's on a GPU, the address space if that has a limit (`ulimit -v`), and else
+        the resident pages.
+        """
+        limited = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+        if limited and not self.on_gpu:
+            return _status("VmPeak") or _life_peak()
+        return self.peak()
 
 
 def _status(name: str) -> int:

@@ -1,8 +1,7 @@
-"""What a training step takes: memory and time, measured, and predicted for other batch sizes."""
+"""Measuring training steps: memory and time at rising batch sizes."""
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -12,35 +11,10 @@ import tensorflow as tf
 
 from tft_keras.config import ModelConfig
 from tft_keras.model import TemporalFusionTransformer
+from tft_keras.step_memory import StepMemory
 from tft_keras.training.model_building import build_model, compile_model
-from tft_keras.training.peak_memory import PeakMemory, limited_peak
+from tft_keras.training.peak_memory import PeakMemory
 from tft_keras.training.run_config import RunConfig
-
-
-@dataclasses.dataclass(frozen=True)
-class StepMemory:
-    """A training step's measured memory, in bytes, and time.
-
-    Args:
-        device: where it ran, `CPU:0` or a GPU.
-        batch_size: windows of the step.
-        parameters: number of trainable weights and others.
-        state: weights and the optimizer's variables.
-        gradients: of all trainable weights together.
-        activations: peak of the memory in use during the steps, above that in use between them.
-            The gradients come into being during a step and are part of it.
-        process: peak of the whole process: interpreter, libraries, data and all of the above.
-        seconds: the fastest step's; other work on the machine only adds to it.
-    """
-
-    device: str
-    batch_size: int
-    parameters: int
-    state: int
-    gradients: int
-    activations: int
-    process: int
-    seconds: float
 
 
 def measure_steps(
@@ -74,7 +48,7 @@ def measure_steps(
     for batch_size in batch_sizes:
         windows = random_windows(config.model, batch_size)
         memory.start()
-        seconds = [_timed(step, windows) for _ in range(steps + 1)]
+        times = [_timed(step, windows) for _ in range(steps + 1)][1:]
         yield StepMemory(
             device=memory.device,
             batch_size=batch_size,
@@ -82,8 +56,9 @@ def measure_steps(
             state=_size([*model.weights, *model.optimizer.variables]),
             gradients=_size(model.trainable_weights),
             activations=max(memory.peak() - at_rest, 0),
-            process=memory.peak() if memory.on_gpu else limited_peak(),
-            seconds=min(seconds[1:]),
+            process=memory.limited_peak(),
+            seconds=min(seconds for seconds, _ in times),
+            processor_seconds=min(seconds for _, seconds in times),
         )
 
 
@@ -100,10 +75,11 @@ def _step(model: TemporalFusionTransformer) -> Any:
     return step
 
 
-def _timed(step: Any, windows: Any) -> float:
-    began = time.perf_counter()
+def _timed(step: Any, windows: Any) -> tuple[float, float]:
+    """Returns the time of a step, and what of it the processor's cores spent in all."""
+    began, processor_began = time.perf_counter(), time.process_time()
     step(windows).numpy()
-    return time.perf_counter() - began
+    return time.perf_counter() - began, time.process_time() - processor_began
 
 
 def _size(variables: Sequence[Any]) -> int:
@@ -129,27 +105,3 @@ def random_windows(config: ModelConfig, batch_size: int) -> tuple[dict[str, tf.T
             inputs[f"{role}_categorical"] = tf.constant(np.stack(codes, axis=-1))
     targets = generator.standard_normal((batch_size, config.horizon), np.float32)
     return inputs, tf.constant(targets)
-
-
-@dataclasses.dataclass(frozen=True)
-class MemoryLine:
-    """Memory as a straight line over the batch size: `constant + per_window * batch_size`."""
-
-    constant: float
-    per_window: float
-
-    @classmethod
-    def through(cls, batch_sizes: Sequence[int], sizes: Sequence[int]) -> MemoryLine:
-        """Returns the line of least squares, with neither part below zero."""
-        if len(batch_sizes) == 1:
-            return cls(0.0, sizes[0] / batch_sizes[0])
-        per_window, constant = np.polyfit(batch_sizes, sizes, 1)
-        return cls(max(float(constant), 0.0), max(float(per_window), 1e-9))
-
-    def at(self, batch_size: int) -> int:
-        """Returns the bytes that a batch of this size takes."""
-        return round(self.constant + self.per_window * batch_size)
-
-    def largest_batch(self, memory: float) -> int:
-        """Returns the largest batch size that fits into so many bytes; 0 if none does."""
-        return max(int((memory - self.constant) / self.per_window), 0)
