@@ -91,6 +91,8 @@ class TinyModel(keras.Model):
     As in the TFT, dropout masks follow from a counter among its weights. It is built in no time.
     """
 
+    quantized = False
+
     def __init__(self, config: ModelConfig, **options: object) -> None:
         super().__init__(name=options["name"])
         self.config = config
