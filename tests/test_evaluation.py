@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tests import runs
+from tft_keras.data.forecasts import forecast_batches
 from tft_keras.errors import InputError
 from tft_keras.evaluation import evaluate, seasonal_naive
-from tft_keras.forecast import forecast_batches
 from tft_keras.metrics import ForecastMetrics
 from tft_keras.training import Run
 
@@ -63,7 +63,7 @@ def test_model_and_baselines_are_measured_on_the_same_cells(tiny_run, table):
 def test_the_models_measures_are_those_of_its_forecasts(tiny_run, table):
     windows = runs.prepared().test
     metrics = ForecastMetrics((0.1, 0.5, 0.9), horizon=3)
-    for positions, values in forecast_batches(tiny_run.model(), windows, 7):
+    for positions, values in forecast_batches(tiny_run.model().predict_on_batch, windows, 7):
         metrics.update(windows.actuals(positions), values)
     expected = metrics.result()
     result = evaluate(tiny_run, table, splits=["test"])["test"]["model"]

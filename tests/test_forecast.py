@@ -9,8 +9,9 @@ import pyarrow.compute as pc
 import pytest
 
 from tests import runs
+from tft_keras.data.forecasts import forecast_batches
 from tft_keras.errors import InputError
-from tft_keras.forecast import forecast, forecast_batches
+from tft_keras.forecast import forecast
 
 tiny_run = runs.tiny_run
 
@@ -42,8 +43,10 @@ def test_values_are_in_the_targets_units(tiny_run):
 
 def test_batches_do_not_matter(tiny_run):
     windows = runs.prepared().test
-    whole = np.concatenate([f for _, f in forecast_batches(tiny_run.model(), windows, 1000)])
-    parts = list(forecast_batches(tiny_run.model(), windows, 10))
+    whole = np.concatenate(
+        [f for _, f in forecast_batches(tiny_run.model().predict_on_batch, windows, 1000)]
+    )
+    parts = list(forecast_batches(tiny_run.model().predict_on_batch, windows, 10))
     assert np.concatenate([p for p, _ in parts]).tolist() == list(range(len(windows)))
     np.testing.assert_allclose(np.concatenate([f for _, f in parts]), whole, rtol=1e-5)
 

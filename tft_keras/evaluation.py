@@ -10,10 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from tft_keras.data import Windows
+from tft_keras.data.forecasts import Predict, forecast_batches
 from tft_keras.errors import InputError, nearest
-from tft_keras.forecast import forecast_batches
 from tft_keras.metrics import ForecastMetrics
-from tft_keras.model import TemporalFusionTransformer
 from tft_keras.training.run import Run
 
 SPLITS = ("train", "validation", "test")
@@ -51,8 +50,9 @@ def evaluate(
     data = preprocessing.prepare(table_of(run, source))
     model = run.model()
     season = season or preprocessing.season
+    quantiles = run.config.model.quantiles
     results = {
-        split: measure(model, getattr(data, split), season, batch_size)
+        split: measure(model.predict_on_batch, quantiles, getattr(data, split), season, batch_size)
         for split in splits
         if len(getattr(data, split))
     }
@@ -77,23 +77,28 @@ def table_of(
 
 
 def measure(
-    model: TemporalFusionTransformer, windows: Windows, season: int, batch_size: int = 256
+    predict: Predict,
+    quantiles: Sequence[float],
+    windows: Windows,
+    season: int,
+    batch_size: int = 256,
 ) -> dict[str, dict[str, Any]]:
     """Returns the measures of the model and of both baselines on the same windows.
 
     Args:
-        model: its forecasts are measured.
+        predict: the model whose forecasts are measured.
+        quantiles: that it forecasts.
         windows: what is forecast.
         season: rows in a season.
         batch_size: windows per step.
     """
-    quantiles, horizon = model.config.quantiles, model.config.horizon
+    horizon = windows.horizon
     collected = {
         MODEL: ForecastMetrics(quantiles, horizon),
         LAST_VALUE: ForecastMetrics(quantiles, horizon, point=True),
         SEASONAL_NAIVE: ForecastMetrics(quantiles, horizon, point=True),
     }
-    for positions, forecast in forecast_batches(model, windows, batch_size):
+    for positions, forecast in forecast_batches(predict, windows, batch_size):
         last = np.repeat(windows.last_value(positions)[:, None], horizon, axis=1)
         # A window without any past target has no baseline; it counts for none of the three.
         actual = np.where(np.isnan(last), np.nan, windows.actuals(positions))

@@ -11,6 +11,7 @@ Every tier, and every block by itself, trains a few steps on random windows in a
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import sys
 from typing import Any
@@ -108,6 +109,9 @@ def _measure(config: Any, flags: command.Values) -> dict[str, list[Any]]:
     from tft_keras.model import BLOCKS, TIERS
     from tft_keras.training.measuring import measure_steps
 
+    # The C library gives each thread an arena of its own for small blocks and keeps there what was
+    # freed, by which equal runs differ by a hundred MB. One arena for all shows what is needed.
+    os.environ.setdefault("MALLOC_ARENA_MAX", "1")
     whole = flags.batch_size
     plan = {tier: (tier, (whole // 4, whole // 2, whole)) for tier in TIERS}
     if flags.blocks:
