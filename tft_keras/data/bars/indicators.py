@@ -62,10 +62,7 @@ def _averages(bars: Instrument) -> Iterator[tuple[str, np.ndarray]]:
     for window in (5, 15, 30):
         yield f"trix_{window}", talib.TRIX(close, window)
     for window in (5, 10, 20, 60, 120):
-        average = talib.EMA(close, window)
-        yield f"ema_distance_{window}", np.log(close / average)
-        if window in (10, 20, 60):
-            yield f"ema_slope_{window}", np.append(np.nan, np.diff(np.log(average)))
+        yield f"ema_distance_{window}", np.log(close / talib.EMA(close, window))
     for window in (10, 30):
         yield f"kama_distance_{window}", np.log(close / talib.KAMA(close, window))
 
@@ -84,6 +81,8 @@ def _direction(bars: Instrument) -> Iterator[tuple[str, np.ndarray]]:
         slope = talib.LINEARREG_SLOPE(bars.path, window)
         spread = np.sqrt((window**2 - 1) / 12)
         yield f"trend_slope_{window}", slope
+        if window < 120:
+            yield f"trend_distance_{window}", bars.path - talib.LINEARREG(bars.path, window)
         strength = ratio(slope * spread, deviation(bars.path, window))
         yield f"trend_strength_{window}", np.clip(strength, -1, 1)
     yield "sar_distance", np.log(close / talib.SAR(high, low, 0.02, 0.2))

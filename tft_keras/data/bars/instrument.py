@@ -49,18 +49,20 @@ class Instrument:
         return np.log(self.open / np.append(self.open[0], self.close[:-1]))
 
     @functools.cached_property
-    def path(self) -> np.ndarray:
-        """(rows,) log price without the jumps over gaps, 0 before the first bar."""
-        return np.cumsum(self.returns)
+    def spliced(self) -> dict[str, np.ndarray]:
+        """Open, high, low and close, each (rows,), without the jumps; the first close is 100.
+
+        Equal prices of a session stay exactly equal. TA-Lib takes small differences for none, so
+        that prices far below 1 must not reach it.
+        """
+        before = np.append(self.open[0], self.close[:-1])
+        factor = np.cumprod(np.where(self.breaks, before / self.open, 1.0)) * (100 / self.close[0])
+        return {name: getattr(self, name) * factor for name in PRICES}
 
     @functools.cached_property
-    def spliced(self) -> dict[str, np.ndarray]:
-        """Open, high, low and close, each (rows,), without the jumps; of a level near 100.
-
-        TA-Lib takes small differences for none, so that prices far below 1 must not reach it.
-        """
-        factor = 100 * np.exp(self.path) / self.close
-        return {name: getattr(self, name) * factor for name in PRICES}
+    def path(self) -> np.ndarray:
+        """(rows,) log of the spliced close, 0 at the first one."""
+        return np.log(self.spliced["close"] / 100)
 
 
 def make_instrument(
@@ -89,7 +91,9 @@ def make_instrument(
             times, values = _fill(times, values, missing, step)
     breaks = np.append(False, np.diff(times) != step) & (not daily)
     period = _period(times, breaks, sessions, daily)
-    return Instrument(bars.names[place], times, **values, breaks=breaks, period=period, daily=daily), filled
+    return Instrument(
+        bars.names[place], times, **values, breaks=breaks, period=period, daily=daily
+    ), filled
 
 
 def missing_bars(
@@ -111,7 +115,9 @@ def _fill(
     source = np.repeat(np.arange(len(times)), missing + 1)
     age = np.arange(len(source)) - np.flatnonzero(np.append(True, np.diff(source) > 0))[source]
     inserted = age > 0
-    filled = {name: np.where(inserted, values["close"][source], values[name][source]) for name in PRICES}
+    filled = {
+        name: np.where(inserted, values["close"][source], values[name][source]) for name in PRICES
+    }
     filled["volume"] = np.where(inserted, 0.0, values["volume"][source])
     return times[source] + age * step, filled
 

@@ -16,7 +16,6 @@ from tft_keras.data.bars.instrument import Instrument
 from tft_keras.data.bars.rolling import (
     deviation,
     highest,
-    lowest,
     mean,
     position,
     ratio,
@@ -39,20 +38,18 @@ def observed(bars: Instrument) -> dict[str, np.ndarray]:
         209 columns by name, each (rows,) float32; the first `WARM_UP` rows may have NaN.
     """
     families = (_returns, _session, _candles, _volatility, _moments, _volume, _trend, indicators)
-    return {
-        name: values.astype(np.float32) for family in families for name, values in family(bars)
-    }
+    return {name: values.astype(np.float32) for family in families for name, values in family(bars)}
 
 
 def _returns(bars: Instrument) -> Iterator[Feature]:
     """Log returns, as they are and in units of the volatility."""
     scale = np.sqrt(mean(bars.returns**2, 60))
     for window in (1, 2, 3, 5, 10, 20, 30, 60, 120):
-        value = total(bars.returns, window)
+        value = bars.path - shift(bars.path, window) if window > 1 else bars.returns
         if window > 1:
             yield f"return_{window}", value
         yield f"normalized_return_{window}", ratio(value, scale * np.sqrt(window))
-    yield "return_15", total(bars.returns, 15)
+    yield "return_15", bars.path - shift(bars.path, 15)
 
 
 def _session(bars: Instrument) -> Iterator[Feature]:
@@ -179,7 +176,7 @@ def _trend(bars: Instrument) -> Iterator[Feature]:
     path = bars.path
     for window in (10, 20, 60, 120):
         way = total(np.abs(bars.returns), window)
-        yield f"efficiency_{window}", ratio(total(bars.returns, window), way)
+        yield f"efficiency_{window}", ratio(path - shift(path, window), way)
     for window in (10, 20, 60):
         spread = deviation(path, window)
         yield f"bollinger_position_{window}", ratio(path - mean(path, window), spread)

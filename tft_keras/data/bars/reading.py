@@ -29,7 +29,8 @@ _USUAL = {
 }
 # Counts since 1970 of the years 1990 to 2100 do not overlap between these units.
 _UNITS = {"s": 10**9, "ms": 10**12, "us": 10**15, "ns": 10**18}
-_NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+_ROUNDING = 1e-9
+NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -141,7 +142,7 @@ def _times(table: Table, column: str, zone: str | None) -> tuple[np.ndarray, pa.
         unit, given_zone = _unit_of(times, column), "UTC"
     if given_zone is None and zone:
         times, given_zone = _to_utc(times, unit, zone, column), "UTC"
-    scale = _NANOSECONDS[unit]
+    scale = NANOSECONDS[unit]
     if len(times) and np.abs(times).max() > np.iinfo(np.int64).max // scale:
         raise InputError(
             f"Times must lie between the years 1678 and 2262. Received: {column!r} outside of them."
@@ -196,9 +197,7 @@ def _to_utc(times: np.ndarray, unit: str, zone: str, column: str) -> np.ndarray:
     return zoned.cast(pa.int64()).to_numpy()
 
 
-def _instruments(
-    table: Table, group: tuple[str, ...]
-) -> tuple[np.ndarray, list[tuple[Any, ...]]]:
+def _instruments(table: Table, group: tuple[str, ...]) -> tuple[np.ndarray, list[tuple[Any, ...]]]:
     """Returns the instrument of each row, and the group values of each instrument, sorted."""
     codes: np.ndarray = np.zeros(table.rows, np.int64)
     found: list[tuple[np.ndarray, list[Any]]] = []
@@ -272,14 +271,14 @@ def _drop_duplicates(bars: Bars) -> Bars:
 def _enclose(bars: Bars) -> Bars:
     prices = [bars.values[name] for name in PRICES]
     high, low = np.maximum.reduce(prices), np.minimum.reduce(prices)
-    wrong = (high != bars.values["high"]) | (low != bars.values["low"])
-    if not wrong.any():
-        return bars
-    row = int(wrong.argmax())
-    _warn(
-        f"{int(wrong.sum())} bars whose high or low does not enclose the other prices: widened to "
-        f"enclose them. The first one: {bars.describe(row)}."
-    )
+    # Prices of different types may differ by their rounding.
+    wrong = high - bars.values["high"] > _ROUNDING * high
+    wrong |= bars.values["low"] - low > _ROUNDING * high
+    if wrong.any():
+        _warn(
+            f"{int(wrong.sum())} bars whose high or low does not enclose the other prices: widened "
+            f"to enclose them. The first one: {bars.describe(int(wrong.argmax()))}."
+        )
     return dataclasses.replace(bars, values=bars.values | {"high": high, "low": low})
 
 
