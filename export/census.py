@@ -1,6 +1,6 @@
 """What a .tflite file consists of: operators, types, sizes, and what is left in float.
 
-  python -m export.census model_int8.tflite
+python -m export.census model_int8.tflite
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-import json
 import pathlib
 from typing import Any
 
@@ -126,12 +125,12 @@ class Census:
             if not kinds <= _STATISTICS or "RSQRT" not in kinds:
                 names = ", ".join(sorted(kinds))
                 found.append(f"float arithmetic other than normalization statistics: {names}")
-        for operator in self.operators:
-            for tensor in operator.inputs:
-                if tensor.type.startswith("float") and tensor.constant_bytes:
-                    if tensor.elements > _NO_WEIGHT:
-                        found.append(f"float weight {tensor.name} {tensor.shape}")
-        return found
+        weights = [t for op in self.operators for t in op.inputs if t.constant_bytes]
+        return found + [
+            f"float weight {tensor.name} {tensor.shape}"
+            for tensor in weights
+            if tensor.type.startswith("float") and tensor.elements > _NO_WEIGHT
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the counts as plain JSON values."""

@@ -44,7 +44,7 @@ def input_signature(
 def quantiles_function(
     model: TemporalFusionTransformer, batch_size: int | None
 ) -> tf.types.experimental.GenericFunction:
-    """Returns the function from named inputs to `{"quantiles": ...}` (batch, horizon, quantiles)."""
+    """Returns the function from named inputs to `quantiles` (batch, horizon, quantiles)."""
 
     def quantiles(**inputs):
         return {"quantiles": model(inputs, training=False)}

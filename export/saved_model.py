@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 
 import numpy as np
 import tensorflow as tf
@@ -132,4 +133,5 @@ def write_saved_model(
         path: a folder that TensorFlow Serving can take as a model's base path.
     """
     served = ServedModel(model, preprocessing)
-    tf.saved_model.save(served, os.path.join(path, VERSION), signatures=served.signatures)
+    folder = pathlib.Path(path) / VERSION
+    tf.saved_model.save(served, str(folder), signatures=served.signatures)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from typing import Any
@@ -18,14 +19,17 @@ from tft_keras.layers.input_embedding import Embedded, InputEmbedding, concatena
 from tft_keras.layers.interpretable_attention import InterpretableAttention
 from tft_keras.layers.lstm import LSTM
 from tft_keras.layers.observed import Observed
+from tft_keras.layers.observed_inputs import ObservedInputs
 from tft_keras.layers.quantile_head import QuantileHead
 from tft_keras.layers.sequential import default_size
 from tft_keras.layers.static_context import Contexts, StaticContext
 from tft_keras.layers.variable_selection import VariableSelection
 from tft_keras.quantization import FreezableMovingAverageQuantizer
 from tft_keras.quantization import control as quantization
+from tft_keras.quantization.biases import connect_biases
 from tft_keras.recompute import recompute
 
+ROLES = ("static", "known", "observed")
 BLOCKS = (
     "static_encoder",
     "history_encoder",
@@ -103,12 +107,18 @@ class TemporalFusionTransformer(keras.Model):
             quantizer = FreezableMovingAverageQuantizer(**self.observer_settings)
             for layer in quantization.observers_of(self).values():
                 layer.quantizer = quantizer
+            connect_biases(self)
 
     def _create_layers(self) -> None:
         config, units = self.config, self.config.hidden_size
         quantized, dropout = {"quantized": self.quantized}, config.dropout
         context = units if config.static_variables else 0
-        self.inputs_observed = Observed(name="inputs", **quantized)
+        real = {f"{role}_real": getattr(config, f"{role}_real") for role in ROLES}
+        real = {name: count for name, count in real.items() if count}
+        self.inputs_observed = ObservedInputs(real, name="inputs", **quantized)
+        if any(getattr(config, f"{role}_categorical") for role in ROLES):
+            # Vectors of all roles are joined: one range for all.
+            self.vectors_observed = Observed(name="vectors", **quantized)
         self.observed_embedding = self._embedding("observed")
         if config.known_variables:
             self.known_embedding = self._embedding("known")
@@ -216,15 +226,16 @@ class TemporalFusionTransformer(keras.Model):
 
     def _forward(self, inputs, training, details: bool = False) -> dict[str, tf.Tensor]:
         training = bool(training)
-        inputs = self.inputs_observed(inputs, training=training)
+        inputs, sizes = self.inputs_observed(inputs, training=training)
         seed = self.dropout_seeds.next_seed() if training else None
         seeds = [derive_seed(seed, place) for place in range(9)]
         results: dict[str, tf.Tensor] = {}
 
-        contexts = self._encode_static(inputs, seeds[0], seeds[1], training, results)
-        known = self._embed_known(inputs, training)
+        static, known, observed = self._embed(inputs, sizes, training)
+        contexts = self._encode_static(static, seeds[0], seeds[1], training, results)
+        known = self._cut_known(known)
         history = self._select_history(
-            inputs, known, contexts.selection, seeds[2], training, results
+            observed, known, contexts.selection, seeds[2], training, results
         )
         future = self._select_future(
             known, history, contexts.selection, seeds[3], training, results
@@ -256,12 +267,42 @@ class TemporalFusionTransformer(keras.Model):
         )
         return results | {"quantiles": self.head(outputs, training=training)}
 
-    def _encode_static(self, inputs, seed_selection, seed_context, training, results) -> Contexts:
-        if not self.config.static_variables:
-            return Contexts()
-        embedded = self.static_embedding(
-            inputs.get("static_real"), inputs.get("static_categorical"), training=training
+    def _embed(self, inputs, sizes, training) -> list[Embedded | None]:
+        """Returns the embedded variables of each role, `None` for one without any."""
+        with self.observing_vectors(training) as observe:
+            return [self.embed_role(role, inputs, sizes, observe, training) for role in ROLES]
+
+    def observing_vectors(self, training: bool | None):
+        """Gives the observer that `embed_role` passes vectors of categories through."""
+        if hasattr(self, "vectors_observed"):
+            return self.vectors_observed.observing(training)
+        return contextlib.nullcontext()
+
+    def embed_role(self, role, inputs, sizes, observe=None, training=None) -> Embedded | None:
+        """Embeds the variables of one role.
+
+        Args:
+            role: `static`, `known` or `observed`.
+            inputs, sizes: what `ObservedInputs` gives.
+            observe: passes the vectors of categorical variables.
+        """
+        embedding = getattr(self, f"{role}_embedding", None)
+        if embedding is None:
+            return None
+        real, categorical = f"{role}_real", f"{role}_categorical"
+        return Embedded(
+            *embedding(
+                inputs.get(real),
+                inputs.get(categorical),
+                size=sizes.get(real),
+                observe=observe,
+                training=training,
+            )
         )
+
+    def _encode_static(self, embedded, seed_selection, seed_context, training, results) -> Contexts:
+        if embedded is None:
+            return Contexts()
         selected, weights = self.static_selection(embedded, seed=seed_selection, training=training)
         results["static_weights"] = weights
         selected = self.static_selected(selected, training=training)
@@ -271,24 +312,15 @@ class TemporalFusionTransformer(keras.Model):
 
         return self._block("static_encoder", encode, selected, seed_context)
 
-    def _embed_known(self, inputs, training) -> list[Embedded]:
+    def _cut_known(self, known: Embedded | None) -> list[Embedded | None]:
         """Returns the known variables of the past and of the future, or nothing twice."""
-        if not self.config.known_variables:
+        if known is None:
             return [None, None]
-        embedded = self.known_embedding(
-            inputs.get("known_real"), inputs.get("known_categorical"), training=training
-        )
         past, total = self.config.encoder_steps, self.config.encoder_steps + self.config.horizon
-        return [
-            cut_steps(Embedded(*embedded), total, slice(past)),
-            cut_steps(Embedded(*embedded), total, slice(past, None)),
-        ]
+        return [cut_steps(known, total, slice(past)), cut_steps(known, total, slice(past, None))]
 
-    def _select_history(self, inputs, known, context, seed, training, results):
-        observed = self.observed_embedding(
-            inputs.get("observed_real"), inputs.get("observed_categorical"), training=training
-        )
-        parts = [Embedded(*observed)] + ([known[0]] if known[0] else [])
+    def _select_history(self, observed, known, context, seed, training, results):
+        parts = [observed] + ([known[0]] if known[0] else [])
         selected, weights = self.history_selection(
             concatenate(parts), context, seed=seed, training=training
         )

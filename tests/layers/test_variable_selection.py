@@ -10,7 +10,6 @@ from tests.support import dense_gradients, randomize
 from tft_keras.layers.dropout import derive_seed
 from tft_keras.layers.input_embedding import Embedded
 from tft_keras.layers.variable_selection import VariableSelection, expand
-from tft_keras.quantization.observers import PlainObserver
 
 ROWS = 6
 
@@ -47,8 +46,7 @@ def test_folded_equals_unfolded_in_values_and_gradients():
         return selected, weights, dense_gradients(gradients)
 
     def embed_whole():
-        values, kernel, bias, _ = inputs
-        vectors = expand(values, (kernel, bias), PlainObserver(), "vectors")
+        vectors = expand(inputs.real, (inputs.kernel, inputs.bias))
         return Embedded(None, None, None, vectors)
 
     one, two = run(folded, lambda: inputs), run(unfolded, embed_whole)

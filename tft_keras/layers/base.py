@@ -22,12 +22,17 @@ class TFTLayer(keras.layers.Layer):
 
     Args:
         quantized: whether they quantize.
+
+    Attributes:
+        input_scale: tells the step of the grid that the layer's input is on, where the layer itself
+            computes a bias (`connect_biases`).
     """
 
     def __init__(self, quantized: bool = False, **kwargs):
         super().__init__(**kwargs)
         self.quantized = quantized
         self.observers = None
+        self.input_scale = None
 
     def observations(self) -> dict[str, Range | None]:
         """Returns, for each result that the layer observes, its fixed range or `None`."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tft_keras.layers.base import TFTLayer
+from tft_keras.layers.fused_residual import fuses, gated_rows
 from tft_keras.layers.gated_linear_unit import (
     GateWeights,
     gate_weights,
@@ -46,6 +47,8 @@ def gated_residual(
         (..., units).
     """
     hidden = observe("activation", tf.nn.elu(hidden))
+    if fuses(seed, observe) and weights.kernel.shape.rank == 2:
+        return gated_rows(hidden, skip, weights[:2], weights.gate, rate, seed)
     projected = dense(hidden, (weights.kernel, weights.bias), observe, "projection")
     return gated_skip(projected, skip, weights.gate, rate, seed, observe)
 
@@ -68,8 +71,9 @@ class GatedResidualNetwork(TFTLayer):
         stack: how many networks are stacked, one per variable; `None` for a single plain one.
         dropout: share of the units dropped before the gate while training.
         folded: whether the kernels of the first layer and the skip connection are multiplied into
-            others before they are used. The layer that does so computes with this one's weights,
-            does not call it, and observes the results.
+            others before they are used, and all weights of stacked networks go into tables. The
+            layer that does so computes with this one's weights, does not call it, and observes the
+            results.
 
     Call arguments:
         inputs: (..., in); stacked (stack, rows, in).
@@ -112,6 +116,8 @@ class GatedResidualNetwork(TFTLayer):
     def build(self, input_shape):
         inputs, stack = int(input_shape[-1]), {"stack": self.stack}
         first = stack | {"folded": self.folded}
+        # A device looks up what stacked networks give; see `NetworkTables`.
+        stack["folded"] = self.folded and self.stack is not None
         self.hidden = self.add_leaf(Dense(self.units, name="hidden", **first), inputs)
         self.projection = self.add_leaf(Dense(self.units, name="projection", **stack), self.units)
         self.gate = self.add_leaf(Dense(2 * self.output_units, name="gate", **stack), self.units)

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tft_keras.layers.base import TFTLayer
 from tft_keras.layers.leaf import Dense, Embedding
+from tft_keras.quantization.observers import PlainObserver
 
 
 class Embedded(NamedTuple):
@@ -20,12 +21,14 @@ class Embedded(NamedTuple):
         real: (real, rows), the values of the real variables; `None` without any.
         kernel, bias: (real, units).
         categorical: (categorical, rows, units), vectors looked up; `None` without any.
+        codes: (categorical, rows), the integers that they were looked up by.
     """
 
     real: tf.Tensor | None
     kernel: tf.Tensor | None
     bias: tf.Tensor | None
     categorical: tf.Tensor | None
+    codes: tf.Tensor | None = None
 
 
 def concatenate(parts: list[Embedded]) -> Embedded:
@@ -49,7 +52,8 @@ def cut_steps(embedded: Embedded, steps: int, part: slice) -> Embedded:
         by_step = tf.reshape(tensor, (variables, -1, steps, *units))[:, :, part]
         return tf.reshape(by_step, (variables, -1, *units))
 
-    return embedded._replace(real=cut(embedded.real), categorical=cut(embedded.categorical))
+    fields = ("real", "categorical", "codes")
+    return embedded._replace(**{field: cut(getattr(embedded, field)) for field in fields})
 
 
 class InputEmbedding(TFTLayer):
@@ -66,6 +70,8 @@ class InputEmbedding(TFTLayer):
     Call arguments:
         real: (..., real) floating point, or `None`.
         categorical: (..., categorical) integer codes, or `None`.
+        size: (real,), by which the real variables were divided, or `None`.
+        observe: passes the vectors looked up.
         training: passed to the leaves.
 
     Outputs: `Embedded`, variables first.
@@ -76,9 +82,6 @@ class InputEmbedding(TFTLayer):
         self.units = units
         self.real = real
         self.categorical = tuple(categorical)
-
-    def observations(self):
-        return {"vectors": None} if self.categorical else {}
 
     def build(self, input_shape=None):
         self.linear = None
@@ -92,24 +95,26 @@ class InputEmbedding(TFTLayer):
         ]
         super().build(input_shape)
 
-    def call(self, real=None, categorical=None, training=None):
-        kernel = bias = vectors = None
+    def call(self, real=None, categorical=None, size=None, observe=None, training=None):
+        kernel = bias = vectors = codes = None
         if self.real:
             kernel, bias = self.linear.values(training)
             real = tf.cast(real, kernel.dtype)
             real = tf.transpose(tf.reshape(real, (-1, self.real)))
             kernel, bias = tf.squeeze(kernel, 1), tf.squeeze(bias, 1)
+            if size is not None:
+                kernel *= tf.cast(size, kernel.dtype)[:, tf.newaxis]
         if self.tables:
             codes = tf.reshape(categorical, (-1, len(self.tables)))
-            with self.observing(training) as observe:
-                # One range for all, so that they can be stacked in 8 bits.
-                vectors = tf.stack(
-                    [
-                        observe("vectors", tf.gather(*table.values(training), codes[:, place]))
-                        for place, table in enumerate(self.tables)
-                    ]
-                )
-        return Embedded(real if self.real else None, kernel, bias, vectors)
+            observe = observe or PlainObserver()
+            vectors = tf.stack(
+                [
+                    observe("values", tf.gather(*table.values(training), codes[:, place]))
+                    for place, table in enumerate(self.tables)
+                ]
+            )
+            codes = tf.transpose(codes)
+        return Embedded(real if self.real else None, kernel, bias, vectors, codes)
 
     def get_config(self):
         return super().get_config() | {

@@ -54,14 +54,16 @@ class InterpretableAttention(TFTLayer):
 
     def observations(self):
         names = ("query", "key", "value", "scores", "mask", "masked_scores", "attended", "output")
-        return dict.fromkeys(names) | {"head_weights": SOFTMAX, "attention": SOFTMAX}
+        summed = (0.0, float(self.heads))
+        return dict.fromkeys(names) | {"head_weights": SOFTMAX, "attention": summed}
 
     def build(self, input_shape):
         inputs, size = int(input_shape[-1]), self.units // self.heads
         for name, width, scale in (
             ("query", self.units, size**-0.5),
             ("key", self.units, 1.0),
-            ("value", size, 1.0),
+            # Sharing the mean over the heads: a sum is exact in 8 bits, a mean is not.
+            ("value", size, 1 / self.heads),
         ):
             leaf = Dense(width, use_bias=False, scale=scale, name=name)
             setattr(self, name, self.add_leaf(leaf, inputs))
@@ -97,7 +99,7 @@ class InterpretableAttention(TFTLayer):
             query, mask = part
             key, value, ranges = shared
             inner = observe.within(ranges)
-            attention = tf.reduce_mean(head_weights(query, key, mask, inner), axis=1)
+            attention = tf.reduce_sum(head_weights(query, key, mask, inner), axis=1)
             attention = inner("attention", attention)
             attended = inner("attended", tf.matmul(attention, value))
             return tf.transpose(attended, (1, 0, 2)), inner.seen

@@ -13,6 +13,8 @@ import tf_keras as keras
 
 from tft_keras.quantization.observers import PlainObserver
 
+EPSILON = 1e-3  # added to the variance that a layer normalization divides by
+
 
 class Leaf(keras.layers.Layer):
     """Base of the leaves: owns weights and returns them when called.
@@ -67,7 +69,8 @@ class Dense(Leaf):
         units: size of the output.
         stack: how many dense layers are stacked, one per variable; `None` for a single plain one.
         use_bias: whether there is a bias.
-        folded: whether the kernel is multiplied into another one before it is used.
+        folded: whether the weights are folded into others before they are used: a kernel into
+            another one, a network into a table.
         scale: the kernel is multiplied by it when handed out.
 
     Weights: kernel (in, units), bias (units,); stacked: (stack, in, units) and
@@ -128,15 +131,18 @@ class Normalization(Leaf):
 
     Args:
         stack: how many normalizations are stacked; `None` for a single one.
+        folded: as in `Dense`.
 
     Weights: gamma, beta (units,); stacked: (stack, 1, units).
     """
 
-    weight_names = quantized_weights = ("gamma", "beta")
+    weight_names = ("gamma", "beta")
 
-    def __init__(self, stack: int | None = None, **kwargs):
+    def __init__(self, stack: int | None = None, folded: bool = False, **kwargs):
         super().__init__(**kwargs)
         self.stack = stack
+        self.folded = folded
+        self.quantized_weights = () if folded else self.weight_names
 
     def build(self, input_shape):
         units = int(input_shape[-1])
@@ -146,7 +152,7 @@ class Normalization(Leaf):
         super().build(input_shape)
 
     def get_config(self):
-        return super().get_config() | {"stack": self.stack}
+        return super().get_config() | {"stack": self.stack, "folded": self.folded}
 
 
 class Embedding(Leaf):
@@ -159,7 +165,8 @@ class Embedding(Leaf):
     Weights: table (categories, units).
     """
 
-    weight_names = quantized_weights = ("table",)
+    # Not quantized by itself: the table is stored on the grid of the vectors looked up in it.
+    weight_names = ("table",)
 
     def __init__(self, categories: int, units: int, **kwargs):
         super().__init__(**kwargs)
@@ -225,7 +232,7 @@ def product_name(name: str) -> str:
 
 
 def layer_normalization(
-    inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float = 1e-3
+    inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float = EPSILON
 ) -> tf.Tensor:
     """Normalizes the last axis to mean 0 and variance 1, then scales and shifts it.
 

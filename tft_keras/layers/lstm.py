@@ -6,6 +6,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tft_keras.layers.base import TFTLayer
+from tft_keras.layers.fused_lstm import fused_lstm
 from tft_keras.layers.leaf import Leaf, dense
 from tft_keras.quantization.observers import PlainObserver
 from tft_keras.quantization.quantizers import SIGMOID, STATE, TANH
@@ -128,6 +129,10 @@ class LSTM(TFTLayer):
             projected = dense(inputs, (kernel, bias), observe, "projected")
             if self.unroll:
                 return unrolled_lstm(projected, hidden, cell, recurrent_kernel, observe)
+            if training and not self.quantized:
+                steps = tf.transpose(projected, (1, 0, 2))
+                hiddens, cells = fused_lstm(steps, hidden, cell, recurrent_kernel)
+                return tf.transpose(hiddens, (1, 0, 2)), hiddens[-1], cells[-1]
             outputs, hidden, cell, seen = looped_lstm(
                 projected, hidden, cell, recurrent_kernel, observe
             )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+
 import tensorflow as tf
 
 from tft_keras.layers.base import TFTLayer
 from tft_keras.layers.dropout import derive_seed
+from tft_keras.layers.fused_residual import Line, activate, fuses, weighted_residual
 from tft_keras.layers.gated_residual_network import (
     GatedResidualNetwork,
     ResidualWeights,
@@ -13,7 +16,7 @@ from tft_keras.layers.gated_residual_network import (
     gated_residual_observations,
 )
 from tft_keras.layers.input_embedding import Embedded
-from tft_keras.layers.leaf import dense, product_name
+from tft_keras.layers.leaf import dense
 from tft_keras.layers.sequential import Groups, even_size
 from tft_keras.quantization.observers import PlainObserver
 from tft_keras.quantization.quantizers import SOFTMAX
@@ -52,6 +55,9 @@ class VariableSelection(TFTLayer):
     Outputs:
         selected: (rows, units); the caller observes it, together with what it is joined to.
         weights: (rows, variables), real variables first; each row sums to 1.
+
+    Attributes:
+        tables: `NetworkTables` to look the results of step 2 up in, or `None` to compute them.
     """
 
     def __init__(
@@ -77,6 +83,7 @@ class VariableSelection(TFTLayer):
         self.group_size = group_size
         self.recompute_weighing = recompute_weighing
         self.recompute_groups = recompute_groups
+        self.tables = None
 
     @property
     def variables_count(self) -> int:
@@ -89,13 +96,9 @@ class VariableSelection(TFTLayer):
             + (["context", "hidden_in_context"] if self.context_units else [])
         )
         weighing |= gated_residual_observations() | {"weights": SOFTMAX}
-        firsts = [name for name in ("real_hidden", "real_skip") if self.real]
-        firsts += ["hidden"] if self.categorical else []
-        networks = dict.fromkeys([n for name in firsts for n in (product_name(name), name)])
-        networks |= gated_residual_observations(stacked=True) | {"weighted": None}
         return (
             {f"weighing/{name}": given for name, given in weighing.items()}
-            | {f"networks/{name}": given for name, given in networks.items()}
+            | {"networks/normalized": None, "networks/weighted": None}
             | {f"sum{kind}": None for kind in both}
         )
 
@@ -120,19 +123,45 @@ class VariableSelection(TFTLayer):
             weights = recompute(
                 weigh, embedded, context, derive_seed(seed, 0), when=self.recompute_weighing
             )
-            by_variable = tf.transpose(weights)
-            networks, selected = observe.under("networks"), {}
-            if self.real:
-                parts = self.real_parts(embedded, by_variable[: self.real], training, networks)
-                selected["sum_real"] = self.sum_real(parts, derive_seed(seed, 1), networks)
-            if self.categorical:
-                parts = self.vector_parts(embedded, by_variable[self.real :], training, networks)
-                selected["sum_categorical"] = self.sum_vectors(
-                    parts, derive_seed(seed, 2), networks
-                )
+            selected = self.select(embedded, tf.transpose(weights), seed, training, observe)
             if len(selected) == 2:
                 selected = {name: observe(name, total) for name, total in selected.items()}
-            return tf.add_n(list(selected.values())), weights
+            return functools.reduce(tf.add, selected.values()), weights
+
+    def select(self, embedded, weights, seed, training, observe):
+        """Returns the weighted sums of the real and of the categorical variables' networks.
+
+        Args:
+            weights: (variables, rows).
+        """
+        observe, selected = observe.under("networks"), {}
+        shares = {"real": weights[: self.real], "categorical": weights[self.real :]}
+        if self.tables is not None:
+            for kind, outputs in self.tables.look_up(embedded).items():
+                outputs = observe("normalized", outputs)
+                selected[f"sum_{kind}"] = self.sum_weighted(outputs, shares[kind], observe)
+            return selected
+        if self.real:
+            parts = self.real_parts(embedded, shares["real"], training)
+            selected["sum_real"] = self.sum_real(parts, derive_seed(seed, 1), observe)
+        if self.categorical:
+            parts = self.vector_parts(embedded, shares["categorical"], training)
+            selected["sum_categorical"] = self.sum_vectors(parts, derive_seed(seed, 2), observe)
+        return selected
+
+    def network_outputs(self, embedded):
+        """Returns what step 2 makes of some variables, observed: (variables, rows, units)."""
+        embedded, outputs = Embedded(*embedded), []
+        with self.observing(False) as observe:
+            if self.real:
+                values, _, first, skip, residual = self.real_parts(embedded, None, False)
+                outputs.append((expand(values, first), expand(values, skip), residual))
+            if self.categorical:
+                vectors, _, first, residual = self.vector_parts(embedded, None, False)
+                hidden = dense(vectors, first, PlainObserver(), "hidden")
+                outputs.append((hidden, vectors, residual))
+            results = [gated_residual(*each, 0.0, None, PlainObserver()) for each in outputs]
+            return observe("networks/normalized", tf.concat(results, axis=0))
 
     def weigh(self, embedded, context, seed, training, observe):
         """Returns the selection weights (rows, variables)."""
@@ -156,22 +185,25 @@ class VariableSelection(TFTLayer):
         if self.real:
             folded, offset = fold(embedded, kernel[: self.real])
             bias = bias + tf.reduce_sum(offset, axis=0)
+            bias = observe.bias(bias, folded, self.input_scale)
             rows = tf.transpose(embedded.real)
             products[f"{name}_real"] = tf.matmul(rows, observe.weight(folded)) + bias
         if self.categorical:
             flat = tf.reshape(kernel[self.real :], (-1, kernel.shape[-1]))
+            if not self.real:
+                bias = observe.bias(bias, flat, self.input_scale)
             product = tf.matmul(side_by_side(embedded.categorical), observe.weight(flat))
             products[f"{name}_categorical"] = product if self.real else product + bias
         if len(products) == 2:
             products = {part: observe(part, product) for part, product in products.items()}
-        return observe(name, tf.add_n(list(products.values())))
+        return observe(name, functools.reduce(tf.add, products.values()))
 
-    def real_parts(self, embedded, weights, training, observe):
+    def real_parts(self, embedded, weights, training):
         """Returns what `sum_real` needs of each real variable."""
         kernel, bias = (value[: self.real] for value in self.networks.hidden.values(training))
         folded, offset = fold(embedded, kernel)
-        first = (observe.weight(folded), observe.weight(tf.squeeze(bias, 1) + offset))
-        skip = (observe.weight(embedded.kernel), observe.weight(embedded.bias))
+        first = (folded, tf.squeeze(bias, 1) + offset)
+        skip = (embedded.kernel, embedded.bias)
         residual = self.networks.residual_weights(training)
         residual = tf.nest.map_structure(lambda value: value[: self.real], residual)
         return (embedded.real, weights, first, skip, residual)
@@ -182,17 +214,18 @@ class VariableSelection(TFTLayer):
         def body(part, ranges, seed):
             values, weights, first, skip, residual = part
             inner = observe.within(ranges)
-            hidden = expand(values, first, inner, "real_hidden")
-            skip = expand(values, skip, inner, "real_skip")
+            if fuses(seed, observe):
+                activation, skip = activate(values, *first), Line(values, *skip)
+                return self.fused_sum(activation, skip, weights, residual, seed), inner.seen
+            hidden, skip = expand(values, first), expand(values, skip)
             result = self.weighted_sum(hidden, skip, weights, residual, seed, inner)
             return result, inner.seen
 
         return self.sum_groups(body, parts, seed, observe)
 
-    def vector_parts(self, embedded, weights, training, observe):
+    def vector_parts(self, embedded, weights, training):
         """Returns what `sum_vectors` needs of each categorical variable."""
-        first = self.networks.hidden.values(training)
-        first = tuple(observe.weight(value[self.real :]) for value in first)
+        first = tuple(value[self.real :] for value in self.networks.hidden.values(training))
         residual = self.networks.residual_weights(training)
         residual = tf.nest.map_structure(lambda value: value[self.real :], residual)
         return (embedded.categorical, weights, first, residual)
@@ -203,7 +236,10 @@ class VariableSelection(TFTLayer):
         def body(part, ranges, seed):
             vectors, weights, first, residual = part
             inner = observe.within(ranges)
-            hidden = dense(vectors, first, inner, "hidden")
+            hidden = dense(vectors, first, PlainObserver(), "hidden")
+            if fuses(seed, observe):
+                activation = tf.nn.elu(hidden)
+                return self.fused_sum(activation, vectors, weights, residual, seed), inner.seen
             result = self.weighted_sum(hidden, vectors, weights, residual, seed, inner)
             return result, inner.seen
 
@@ -218,9 +254,22 @@ class VariableSelection(TFTLayer):
         observe.see(seen)
         return total
 
+    def fused_sum(self, activation, skip, weights, residual: ResidualWeights, seed):
+        """Computes what `weighted_sum` does in fewer passes."""
+        first = (residual.kernel, residual.bias)
+        return weighted_residual(
+            activation, skip, weights, first, residual.gate, self.dropout, seed
+        )
+
     def weighted_sum(self, hidden, skip, weights, residual: ResidualWeights, seed, observe):
         """Finishes the GRNs of one group and sums them by weight: (rows, units)."""
-        outputs = gated_residual(hidden, skip, residual, self.dropout, seed, observe)
+        # A device looks the whole network up by the variable's code: nothing within is stored.
+        nothing = PlainObserver()
+        outputs = gated_residual(hidden, skip, residual, self.dropout, seed, nothing)
+        return self.sum_weighted(observe("normalized", outputs), weights, observe)
+
+    def sum_weighted(self, outputs, weights, observe):
+        """Returns the sum of (variables, rows, units) by the weights (variables, rows)."""
         weighted = observe("weighted", outputs * weights[..., tf.newaxis])
         return tf.reduce_sum(weighted, axis=0)
 
@@ -247,10 +296,8 @@ def fold(embedded: Embedded, kernel: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return folded[:, 0], folded[:, 1]
 
 
-def expand(
-    values: tf.Tensor, weights: tuple[tf.Tensor, tf.Tensor], observe: PlainObserver, name: str
-) -> tf.Tensor:
-    """Returns values * kernel + bias, observed as `name`.
+def expand(values: tf.Tensor, weights: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
+    """Returns values * kernel + bias.
 
     Args:
         values: (variables, rows).
@@ -260,8 +307,7 @@ def expand(
         (variables, rows, units).
     """
     kernel, bias = weights
-    product = observe(product_name(name), values[..., tf.newaxis] * kernel[:, tf.newaxis])
-    return observe(name, product + bias[:, tf.newaxis])
+    return values[..., tf.newaxis] * kernel[:, tf.newaxis] + bias[:, tf.newaxis]
 
 
 def side_by_side(vectors: tf.Tensor) -> tf.Tensor:

@@ -3,6 +3,7 @@
 from tft_keras.quantization.control import (
     calibrate,
     freeze_observers,
+    listening,
     observer_mode,
     observer_report,
     observers_frozen,
@@ -17,6 +18,7 @@ __all__ = [
     "calibrate",
     "copy_weights",
     "freeze_observers",
+    "listening",
     "observer_mode",
     "observer_report",
     "observers_frozen",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import tensorflow as tf
 import tf_keras as keras
 
 from tft_keras.errors import InputError
@@ -59,6 +60,22 @@ def observer_mode(model: keras.Model, mode: str) -> Iterator[None]:
             leaf.quantizes = value
 
 
+@contextlib.contextmanager
+def listening(model: keras.Model, listener: Callable[[str, tf.Tensor], None]) -> Iterator[None]:
+    """Within the `with`, calls `listener(name, tensor)` for every observed tensor, in order.
+
+    Names are those of `observer_report`. Tensors within a loop are seen in eager execution only.
+    """
+    layers = observers_of(model)
+    for path, layer in layers.items():
+        layer.listener = lambda name, tensor, path=path: listener(f"{path}/{name}", tensor)
+    try:
+        yield
+    finally:
+        for layer in layers.values():
+            layer.listener = None
+
+
 def calibrate(model: keras.Model, batches: Iterable[Any], count: int | None = None) -> int:
     """Shows the model some batches, unquantized, so that its observers know their ranges.
 
@@ -73,8 +90,6 @@ def calibrate(model: keras.Model, batches: Iterable[Any], count: int | None = No
     Raises:
         InputError: there was none.
     """
-    import tensorflow as tf
-
     run = tf.function(lambda inputs: model(inputs, training=False), autograph=False)
     seen = 0
     with observer_mode(model, "calibrate"):

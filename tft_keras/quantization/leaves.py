@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -11,6 +12,7 @@ from tensorflow_model_optimization.python.core.quantization.keras import (
 )
 from tensorflow_model_optimization.python.core.quantization.keras import quantize_wrapper
 
+from tft_keras.quantization.biases import round_bias
 from tft_keras.quantization.quantizers import WeightQuantizer
 
 
@@ -54,7 +56,13 @@ class QuantizedLeaf(quantize_wrapper.QuantizeWrapperV2):
 
     Beside the wrapper it extends, it has no weights of its own (a float model's weights load into
     its quantized twin as they are) and keeps to `trainable = False`.
+
+    Attributes:
+        input_scale: tells the step of the grid that the kernel's input is on, where the leaf's bias
+            is to be rounded to 32-bit sums (`round_bias`).
     """
+
+    input_scale: Callable[[], tf.Tensor | None] | None = None
 
     def build(self, input_shape=None):
         with tf.name_scope(self.layer.name):
@@ -82,7 +90,12 @@ class QuantizedLeaf(quantize_wrapper.QuantizeWrapperV2):
             return self.layer.values()
         values = self.call(None, training=bool(training))
         self.layer.substitutes = {}
-        return values
+        scale = None if self.input_scale is None else self.input_scale()
+        if scale is None:
+            return values
+        place = self.layer.weight_names.index("bias")
+        bias = round_bias(values[place], self.layer.values()[0], scale)
+        return (*values[:place], bias, *values[place + 1 :])
 
     @property
     def quantizes(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tft_keras.errors import InputError
+from tft_keras.quantization.biases import round_bias
 from tft_keras.quantization.quantizers import (
     LEAST_WIDTH,
     FreezableMovingAverageQuantizer,
@@ -53,6 +54,21 @@ class PlainObserver:
         """Marks a constant that is computed from weights, as an int8 runtime would store it."""
         return tensor
 
+    def bias(
+        self,
+        bias: tf.Tensor,
+        kernel: tf.Tensor,
+        input_scale: Callable[[], tf.Tensor | None] | None,
+    ) -> tf.Tensor:
+        """Marks a bias computed from weights, as an int8 runtime would store it in 32 bits.
+
+        Args:
+            bias: (units,).
+            kernel: (in, units), as given to `weight`.
+            input_scale: tells the step of the input's grid.
+        """
+        return bias
+
     def under(self, prefix: str) -> PlainObserver:
         """Returns an observer that puts `prefix/` before the names."""
         return self
@@ -73,6 +89,9 @@ class Observers(keras.layers.Layer):
 
     Args:
         observations: for each observed tensor its fixed range, or `None` for one that is tracked.
+
+    Attributes:
+        listener: called with the name and value of every observed tensor, unless `None`.
     """
 
     def __init__(self, observations: Mapping[str, Range | None], **kwargs):
@@ -83,6 +102,7 @@ class Observers(keras.layers.Layer):
         self.fixed = np.array([given is not None for given in self.observations.values()])
         self.quantizer = FreezableMovingAverageQuantizer()
         self.mode = "quantize"
+        self.listener = None
 
     def build(self, input_shape=None):
         self.state = self.quantizer.build(None, "", self, count=len(self.names))
@@ -103,6 +123,40 @@ class Observers(keras.layers.Layer):
         if records:
             fixed = tf.constant(self.fixed)
             once(lambda: self.quantizer.move(self.state, observer.seen, live, fixed))
+
+    def scale(self, name: str) -> tf.Tensor | None:
+        """Returns the step of an observed tensor's grid, or `None` where nothing is quantized."""
+        if self.mode != "quantize":
+            return None
+        low, high, _ = once(lambda: self.quantizer.read(self.state))
+        place = self.places[name]
+        return tf.maximum(high[place] - low[place], LEAST_WIDTH) / 255
+
+    @contextlib.contextmanager
+    def observing_sizes(
+        self, training: bool | None, unit: Range
+    ) -> Iterator[tuple[tf.Tensor, Callable[[list[tf.Tensor]], None]]]:
+        """Observes the variables of some tensors, each by itself.
+
+        Gives the largest size of each variable, (observers,), as known before, and a function that
+        takes in the tensors (..., variables), whose variables together are the observers.
+
+        Args:
+            training: whether live observers move.
+            unit: the range of a variable of size 1.
+        """
+        if self.mode == "quantize":
+            self._require_data()
+        low, _, live = once(lambda: self.quantizer.read(self.state))
+        records = self.mode == "calibrate" or (bool(training) and self.mode == "quantize")
+
+        def see(tensors: list[tf.Tensor]) -> None:
+            if records:
+                sizes = tf.concat([self.quantizer.sizes(tensor, live) for tensor in tensors], 0)
+                seen = sizes[:, tf.newaxis] * tf.abs(unit)
+                once(lambda: self.quantizer.move(self.state, seen, live))
+
+        yield tf.maximum(low / unit[0], LEAST_WIDTH), see
 
     def unseen(self) -> list[str]:
         """Returns the names of the tracked observers that never saw data."""
@@ -162,12 +216,18 @@ class QuantizingObserver(PlainObserver):
             self._join(place, owner.quantizer.extremes(tensor, self._ranges[2]))
         if owner.mode == "quantize":
             tensor = fake_quantize(tensor, *(ends[place] for ends in self._ends))
+        if owner.listener is not None:
+            owner.listener(owner.names[place], tensor)
         return tensor
 
     def weight(self, tensor: tf.Tensor) -> tf.Tensor:
         if self._owner.mode != "quantize":
             return tensor
         return WeightQuantizer()(tensor, training=None, weights={})
+
+    def bias(self, bias, kernel, input_scale):
+        scale = None if input_scale is None else input_scale()
+        return bias if scale is None else round_bias(bias, kernel, scale)
 
     def under(self, prefix: str) -> QuantizingObserver:
         prefix = f"{self._prefix}{prefix}/"

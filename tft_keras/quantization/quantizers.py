@@ -136,6 +136,23 @@ class FreezableMovingAverageQuantizer(tfmot.MovingAverageQuantizer):
         # Not `maximum`, which hides a NaN on some devices: `move` must see it.
         return tf.where(ends < 0, tf.zeros_like(ends), ends)
 
+    def sizes(self, inputs: tf.Tensor, live: tf.Tensor) -> tf.Tensor:
+        """Returns the largest absolute value of each variable, (variables,); zeros if not live.
+
+        Args:
+            inputs: (..., variables).
+            live: as in `extremes`.
+        """
+        rows = tf.reshape(tf.cast(tf.stop_gradient(inputs), tf.float32), (-1, inputs.shape[-1]))
+        rows = tf.abs(rows[: tf.shape(rows)[0] * tf.cast(live, tf.int32)])
+        if self.percentile is not None:
+            ordered = tf.sort(tf.concat([rows, tf.zeros_like(rows[:1])], 0), axis=0)
+            last = tf.cast(tf.shape(ordered)[0] - 1, tf.float32)
+            return ordered[tf.cast(tf.math.ceil(last * self.percentile / 100), tf.int32)]
+        largest = tf.reduce_max(rows, axis=0)
+        # Of no rows it is minus infinity; a NaN stays.
+        return tf.where(largest < 0, tf.zeros_like(largest), largest)
+
     def _percentiles(self, values: tf.Tensor) -> tf.Tensor:
         step = tf.maximum(1, tf.size(values) // SAMPLED)
         ordered = tf.sort(tf.concat([values[::step], [0.0]], 0))  # never empty

@@ -1,0 +1,46 @@
+"""A quantized model as an int8 device runs it."""
+
+from __future__ import annotations
+
+from export.inference import inference_model
+from tft_keras.layers.input_embedding import Embedded, concatenate
+from tft_keras.layers.network_tables import REAL_ROWS, all_codes, network_tables
+from tft_keras.model import TemporalFusionTransformer
+
+_SELECTIONS = {"static": ("static",), "history": ("observed", "known"), "future": ("known",)}
+
+
+def device_model(model: TemporalFusionTransformer) -> TemporalFusionTransformer:
+    """Returns the inference model that takes real inputs divided by their sizes, in its tables.
+
+    What each variable's own network makes of each of its codes is computed here, once.
+
+    Args:
+        model: quantized, its observers calibrated; see `ObservedInputs` and `NetworkTables`.
+    """
+    copy = inference_model(model)
+    for name, roles in _SELECTIONS.items():
+        selection = getattr(copy, f"{name}_selection", None)
+        if selection is not None:
+            embedded, categories = _every_value(copy, roles)
+            outputs = selection.network_outputs(embedded)
+            selection.tables = network_tables(outputs, selection.real, categories)
+    copy.inputs_observed.takes_quotients = True
+    return copy
+
+
+def _every_value(
+    model: TemporalFusionTransformer, roles: tuple[str, ...]
+) -> tuple[Embedded, tuple[int, ...]]:
+    """Returns embedded variables, each in all of its values, and the numbers of categories."""
+    config, sizes = model.config, model.inputs_observed.known_sizes()
+    counts = {role: getattr(config, f"{role}_categorical") for role in roles}
+    rows = max((REAL_ROWS, *sum(counts.values(), ())))
+    parts = []
+    with model.observing_vectors(False) as observe:
+        for role in roles:
+            real, codes = all_codes(getattr(config, f"{role}_real"), counts[role], rows)
+            inputs = {f"{role}_real": real, f"{role}_categorical": codes}
+            parts.append(model.embed_role(role, inputs, sizes, observe))
+    parts = [part for part in parts if part is not None]
+    return concatenate(parts), sum(counts.values(), ())
