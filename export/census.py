@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+import json
 import pathlib
 from typing import Any
 
@@ -225,3 +226,23 @@ def read_census(path: str) -> Census:
     if content[4:8] != b"TFL3":
         raise InputError(f"A census needs a .tflite file. Received: {path!r}, which is none.")
     return take_census(content)
+
+
+if __name__ == "__main__":
+    import sys
+
+    from tools import command
+
+    def main(flags: command.Values) -> None:
+        """Prints the census of a file."""
+        command.import_tensorflow()
+        census = read_census(flags.file)
+        print(json.dumps(census.to_dict(), indent=1) if flags.json else census.text())
+
+    FLAGS = command.Flags(__doc__)
+    FLAGS.string("file", None, "The .tflite file; may also be given without the flag.")
+    FLAGS.boolean("json", False, "Print as JSON.")
+    arguments = sys.argv[1:]
+    if arguments and not arguments[0].startswith("-"):
+        arguments[0] = f"--file={arguments[0]}"
+    sys.exit(command.status(main, FLAGS, arguments))

@@ -112,6 +112,17 @@ class Graph:
         operator.opcodeIndex, operator.inputs, operator.outputs = index, inputs, outputs
         return operator
 
+    def input_names(self) -> list[str]:
+        """Returns the names of the inputs, in their order, that the signature gives them."""
+        (signature,) = self.model.signatureDefs
+        names = {tensor.tensorIndex: tensor.name.decode() for tensor in signature.inputs}
+        return [names[place] for place in self.subgraph.inputs]
+
+    def drop_names(self) -> None:
+        """Removes the names of tensors, which make up a good part of a small file."""
+        for tensor in self.tensors:
+            tensor.name = b""
+
     def name_signature(self, inputs: list[str], outputs: list[str], key: str) -> None:
         """Names the inputs and outputs, in their order, as a signature."""
         signature = schema.SignatureDefT()

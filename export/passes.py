@@ -198,6 +198,42 @@ def integer_weights(graph: Graph) -> None:
             operator.inputs[position] = widened[place]
 
 
+def float_edges(graph: Graph, sizes: dict[str, list[float]]) -> None:
+    """Lets the real inputs and the outputs be float32: divided and quantized within the graph.
+
+    Args:
+        sizes: by which the variables of real inputs are divided, by the inputs' names.
+    """
+    inputs = list(graph.subgraph.inputs)
+    (signature,) = graph.model.signatureDefs
+    named = {tensor.name.decode(): tensor for tensor in (*signature.inputs, *signature.outputs)}
+    for position, name in enumerate(graph.input_names()):
+        if name not in sizes:
+            continue
+        stored = inputs[position]
+        shape = graph.tensors[stored].shape
+        given = graph.add_tensor(name, Type.FLOAT32, shape)
+        graph.tensors[given].shapeSignature = graph.tensors[stored].shapeSignature
+        divisors = graph.add_tensor(f"{name}_sizes", Type.FLOAT32, [len(sizes[name])])
+        graph.set_value(divisors, np.asarray(sizes[name], np.float32))
+        quotients = graph.add_tensor(f"{name}_quotients", Type.FLOAT32, shape)
+        graph.tensors[quotients].shapeSignature = graph.tensors[stored].shapeSignature
+        graph.operators[:0] = [
+            graph.new_operator(Kind.DIV, [given, divisors], [quotients]),
+            graph.new_operator(Kind.QUANTIZE, [quotients], [stored]),
+        ]
+        inputs[position] = named[name].tensorIndex = given
+    graph.subgraph.inputs = inputs
+    outputs = []
+    for place in graph.subgraph.outputs:
+        result = graph.add_tensor("quantiles", Type.FLOAT32, graph.tensors[place].shape)
+        graph.tensors[result].shapeSignature = graph.tensors[place].shapeSignature
+        graph.operators.append(graph.new_operator(Kind.DEQUANTIZE, [place], [result], version=2))
+        outputs.append(result)
+        signature.outputs[0].tensorIndex = result
+    graph.subgraph.outputs = outputs
+
+
 def _widened(graph: Graph, place: int) -> int:
     value = graph.value(place)
     scale = max(float(np.abs(value).max()), np.finfo(np.float32).tiny) / 127

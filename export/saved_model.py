@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pathlib
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
@@ -38,51 +40,60 @@ class ServedModel(tf.Module):
 
     def __init__(self, model: TemporalFusionTransformer, preprocessing: Preprocessing):
         super().__init__(name="served")
-        self.model = model
-        self.preprocessing = preprocessing
+        # Variables alone: a Keras model would be traced and saved once more.
+        self.weights = list(model.weights)
         scaled = input_signature(model, None)
-        raw = dict(scaled)
-        for role in ("static", "known", "observed"):
-            columns = len(preprocessing.real_columns(role))
-            if columns:
-                spec = scaled[f"{role}_real"]
-                raw[spec.name] = tf.TensorSpec((*spec.shape[:-1], columns), spec.dtype, spec.name)
-        if self._by_series():
-            raw["series"] = tf.TensorSpec((None,), tf.int32, "series")
+        predict = functools.partial(model, training=False)
 
         def quantiles(**inputs):
-            return {"quantiles": self.model(inputs, training=False)}
+            return {"quantiles": predict(inputs)}
 
         def forecast(**inputs):
-            return {"forecast": self._forecast(inputs)}
+            return {"forecast": _forecast(predict, preprocessing, inputs)}
 
-        self.signatures = {
-            name: tf.function(function, autograph=False).get_concrete_function(**signature)
-            for name, function, signature in (
-                (QUANTILES, quantiles, scaled),
-                (FORECAST, forecast, raw),
-            )
+        self.quantiles = tf.function(quantiles, autograph=False)
+        self.forecast = tf.function(forecast, autograph=False)
+        self.functions = {
+            QUANTILES: self.quantiles.get_concrete_function(**scaled),
+            FORECAST: self.forecast.get_concrete_function(**_raw(scaled, preprocessing)),
         }
 
-    def _by_series(self) -> bool:
-        return any(real.scaler.series_center for real in self.preprocessing.reals.values())
 
-    def _forecast(self, inputs: dict[str, tf.Tensor]) -> tf.Tensor:
-        inputs = dict(inputs)
-        series = inputs.pop("series", tf.constant([-1]))
-        for role in ("static", "known", "observed"):
-            columns = self.preprocessing.real_columns(role)
-            if columns:
-                # Static columns are the same for all rows of a series and scaled over all series.
-                place = tf.constant([-1]) if role == "static" else series
-                inputs[f"{role}_real"] = _variables(
-                    inputs[f"{role}_real"],
-                    [self.preprocessing.reals[column].scaler for column in columns],
-                    self.preprocessing.missing_values(role),
-                    place,
-                )
-        scaled = tf.cast(self.model(inputs, training=False), tf.float64)
-        return tf.cast(_unscaled(scaled, self.preprocessing.target_scaler, series), tf.float32)
+def _raw(
+    scaled: dict[str, tf.TensorSpec], preprocessing: Preprocessing
+) -> dict[str, tf.TensorSpec]:
+    """Returns the inputs of the `forecast` signature."""
+    raw = dict(scaled)
+    for role in ("static", "known", "observed"):
+        columns = len(preprocessing.real_columns(role))
+        if columns:
+            spec = scaled[f"{role}_real"]
+            raw[spec.name] = tf.TensorSpec((*spec.shape[:-1], columns), spec.dtype, spec.name)
+    if any(real.scaler.series_center for real in preprocessing.reals.values()):
+        raw["series"] = tf.TensorSpec((None,), tf.int32, "series")
+    return raw
+
+
+def _forecast(
+    predict: Callable[[dict[str, tf.Tensor]], tf.Tensor],
+    preprocessing: Preprocessing,
+    inputs: dict[str, tf.Tensor],
+) -> tf.Tensor:
+    inputs = dict(inputs)
+    series = inputs.pop("series", tf.constant([-1]))
+    for role in ("static", "known", "observed"):
+        columns = preprocessing.real_columns(role)
+        if columns:
+            # Static columns are the same for all rows of a series and scaled over all series.
+            place = tf.constant([-1]) if role == "static" else series
+            inputs[f"{role}_real"] = _variables(
+                inputs[f"{role}_real"],
+                [preprocessing.reals[column].scaler for column in columns],
+                preprocessing.missing_values(role),
+                place,
+            )
+    scaled = tf.cast(predict(inputs), tf.float64)
+    return tf.cast(_unscaled(scaled, preprocessing.target_scaler, series), tf.float32)
 
 
 def _variables(
@@ -134,4 +145,4 @@ def write_saved_model(
     """
     served = ServedModel(model, preprocessing)
     folder = pathlib.Path(path) / VERSION
-    tf.saved_model.save(served, str(folder), signatures=served.signatures)
+    tf.saved_model.save(served, str(folder), signatures=served.functions)

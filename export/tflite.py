@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
+
 import tensorflow as tf
+from absl import logging
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
 from export import passes
@@ -16,21 +19,22 @@ SIGNATURE = "serving_default"
 
 
 def convert_int8(
-    model: TemporalFusionTransformer, batch_size: int | None = 1, integer_edges: bool = True
+    model: TemporalFusionTransformer,
+    batch_size: int | None = 1,
+    float_edges: dict[str, list[float]] | None = None,
 ) -> bytes:
     """Returns the int8 .tflite file of a quantized model; its observers give every scale.
 
     Args:
         model: quantized, its observers calibrated.
         batch_size: windows of a call; `None` for any number.
-        integer_edges: whether real inputs and the quantiles are int8 tensors, otherwise float32.
+        float_edges: if given, real inputs and the quantiles are float32 tensors; these are the
+            sizes by which real inputs are divided, by name.
     """
-    device = device_model(model)
-    converter = _converter(device, batch_size)
+    converter = _converter(device_model(model), batch_size)
     converter.optimizations = [tf.lite.Optimize.DEFAULT]
-    if integer_edges:
-        converter.inference_input_type = converter.inference_output_type = tf.int8
-    graph = Graph(converter.convert())
+    converter.inference_input_type = converter.inference_output_type = tf.int8
+    graph = _convert(converter)
     passes.integer_codes(graph)
     passes.integer_elu(graph)
     passes.float_means(graph)
@@ -39,17 +43,19 @@ def convert_int8(
     graph.drop_unused()
     passes.per_tensor_weights(graph)
     passes.integer_weights(graph)
-    return _named(graph, model)
+    if float_edges is not None:
+        passes.float_edges(graph, float_edges)
+    return _finished(graph)
 
 
 def convert_float32(model: TemporalFusionTransformer, batch_size: int | None = 1) -> bytes:
     """Returns the float32 .tflite file of a model; of a quantized one, without quantization."""
     copy = inference_model(model)
     if not model.quantized:
-        return _named(Graph(_converter(copy, batch_size).convert()), model)
+        return _finished(_convert(_converter(copy, batch_size)))
     with observer_mode(copy, "off"):
         converter = _converter(copy, batch_size)
-    return _named(Graph(converter.convert()), model)
+    return _finished(_convert(converter))
 
 
 def _converter(model: TemporalFusionTransformer, batch_size: int | None) -> tf.lite.TFLiteConverter:
@@ -59,14 +65,28 @@ def _converter(model: TemporalFusionTransformer, batch_size: int | None) -> tf.l
     """
     signature = input_signature(model, batch_size)
     concrete = quantiles_function(model, batch_size).get_concrete_function(**signature)
-    return tf.lite.TFLiteConverter.from_concrete_functions(
-        [convert_variables_to_constants_v2(concrete)]
-    )
+    frozen = convert_variables_to_constants_v2(concrete)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return tf.lite.TFLiteConverter.from_concrete_functions([frozen], tf.Module())
 
 
-def _named(graph: Graph, model: TemporalFusionTransformer) -> bytes:
-    """Returns the file, with the inputs' names that got lost in the conversion."""
-    # Both sides are in the order of the names.
-    graph.name_signature(sorted(model.example_inputs(1)), ["quantiles"], SIGNATURE)
+def _convert(converter: tf.lite.TFLiteConverter) -> Graph:
+    """Converts without the converter's advice, such as to give data to calibrate with."""
+    level = logging.get_verbosity()
+    logging.set_verbosity(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return Graph(converter.convert())
+    finally:
+        logging.set_verbosity(level)
+
+
+def _finished(graph: Graph) -> bytes:
+    """Returns the file, without the names of all tensors between inputs and outputs."""
+    names = graph.input_names()
     graph.drop_unused()
+    graph.drop_names()
+    graph.name_signature(names, ["quantiles"], SIGNATURE)
     return graph.content()
