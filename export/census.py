@@ -17,6 +17,7 @@ from tft_keras.errors import InputError
 # A normalization between int8 edges; besides, a constant may be stored in 8 bits and widened.
 _STATISTICS = {"DEQUANTIZE", "MEAN", "SUB", "MUL", "SQUARED_DIFFERENCE", "ADD", "RSQRT", "QUANTIZE"}
 _NO_WEIGHT = 1  # elements of a float constant that is a number of the arithmetic, not a weight
+_SHOWN = 20
 _FORBIDDEN = ("WHILE", "CUSTOM", "IF", "CALL_ONCE")
 
 
@@ -124,8 +125,8 @@ class Census:
         for island in self.float_islands():
             kinds = {op.kind for op in island}
             if not kinds <= _STATISTICS or "RSQRT" not in kinds:
-                names = ", ".join(sorted(kinds))
-                found.append(f"float arithmetic other than normalization statistics: {names}")
+                described = _described(island)
+                found.append(f"float arithmetic other than normalization statistics: {described}")
         weights = [t for op in self.operators for t in op.inputs if t.constant_bytes]
         return found + [
             f"float weight {tensor.name} {tensor.shape}"
@@ -135,9 +136,7 @@ class Census:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the counts as plain JSON values."""
-        islands = collections.Counter(
-            ", ".join(sorted(op.kind for op in island)) for island in self.float_islands()
-        )
+        islands = collections.Counter(_described(island) for island in self.float_islands())
         return {
             "bytes": self.size,
             "operators": self.counts(),
@@ -155,12 +154,21 @@ class Census:
         lines += ["", "constants by type"]
         for type_, total in sorted(self.constants().items()):
             lines.append(f"  {type_:<24}{total['tensors']} tensors, {total['bytes']:,} bytes")
-        lines += ["", "left in float, each between int8 tensors"]
+        if self.float_islands():
+            lines += ["", "left in float, each between other tensors"]
         for kinds, count in self.to_dict()["float_islands"].items():
             lines.append(f"  {count} times {kinds}")
         violations = self.violations()
         lines += ["", "not int8" if violations else "all arithmetic is int8 but for the above"]
-        return "\n".join([*lines, *(f"  {violation}" for violation in violations)])
+        shown = [f"  {violation}" for violation in violations[:_SHOWN]]
+        if len(violations) > _SHOWN:
+            shown.append(f"  and {len(violations) - _SHOWN} more")
+        return "\n".join([*lines, *shown])
+
+
+def _described(operators: list[Operator]) -> str:
+    counts = collections.Counter(operator.kind for operator in operators)
+    return ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
 
 
 def _is_activation(tensor: Tensor) -> bool:

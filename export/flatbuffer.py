@@ -167,6 +167,10 @@ class Graph:
         self._drop_buffers()
 
     def _drop_buffers(self) -> None:
+        for tensor in self.tensors:
+            data = self.model.buffers[tensor.buffer].data
+            if data is None or not len(data):
+                tensor.buffer = 0  # the one that is empty by convention
         metadata = [entry.buffer for entry in self.model.metadata or []]
         used = sorted({0, *metadata, *(tensor.buffer for tensor in self.tensors)})
         places = {old: new for new, old in enumerate(used)}
