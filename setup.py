@@ -32,6 +32,7 @@ setup(
     extras_require={
         "bars": BARS,
         "demo": DEMO,
+        "peer": ["pytorch-forecasting>=1.8,<2", "torch>=2.2"],
         "test": [*BARS, *DEMO, "pytest>=8", "ruff>=0.12,<0.17"],
     },
 )

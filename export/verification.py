@@ -21,7 +21,7 @@ from tft_keras.quantization import observer_mode
 
 SAVED_MODEL = "saved_model"
 TRAINED, UNQUANTIZED = "trained model", "without quantization"
-_TENSOR_WINDOWS = 8
+_TENSOR_WINDOWS = 4
 
 
 def verify(

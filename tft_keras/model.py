@@ -144,7 +144,8 @@ class TemporalFusionTransformer(keras.Model):
             units,
             config.num_heads,
             config.horizon,
-            query_size=default_size(config.horizon, scores),
+            # Smaller parts than of variable selection: a part has about four tensors of this size.
+            query_size=default_size(config.horizon, 4 * scores),
             name="attention",
             **quantized,
         )

@@ -203,10 +203,14 @@ def _save(run: Any, path: pathlib.Path) -> None:
 
 def _report(run: Any, model: Any, took: str, flags: command.Values) -> str:
     state = run.checkpoints.state(run.checkpoints.last())
+    # Epoch 0 are the weights that training started from.
+    best = {"val_loss": state.best_loss}
+    if state.best_epoch:
+        best = state.history[state.best_epoch - 1]
     losses = [
-        f"{title} {state.history[state.best_epoch - 1][name]:.4f}"
+        f"{title} {best[name]:.4f}"
         for name, title in (("loss", "loss"), ("val_loss", "validation loss"))
-        if name in state.history[state.best_epoch - 1]
+        if name in best
     ]
     lines = [
         f"trained {state.epoch} epochs in {took}, {model.count_params():,} weights",

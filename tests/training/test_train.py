@@ -273,3 +273,20 @@ def test_events_for_tensorboard_are_there_once(tmp_path, data):
         name = "loss" if folder == "train" else "val_loss"
         expected = [(m["epoch"], m[name]) for m in _metrics(run)]
         np.testing.assert_allclose(losses, expected, rtol=1e-6)
+
+
+def test_training_on_never_ends_with_worse_weights(data, tmp_path):
+    first = runs.new_run(tmp_path / "first", data)
+    before = _train(first, data)
+    config = dataclasses.replace(
+        runs.run_config(data, dataclasses.replace(runs.TRAINING, learning_rate=10.0)),
+        load_model=str(first.path),
+    )
+    second = Run.create(tmp_path / "second", config, data.preprocessing)
+    after = _train(second, data)
+    state = second.checkpoints.state(second.checkpoints.last())
+    assert (state.epoch, state.best_epoch) == (3, 0)
+    assert state.best_loss < min(metrics["val_loss"] for metrics in state.history)
+    # all but the counter of calls
+    for one, two in zip(before[1:], after[1:], strict=True):
+        np.testing.assert_array_equal(one, two)

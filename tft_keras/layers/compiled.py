@@ -14,10 +14,11 @@ SMALL = 2**14  # elements, of tensors that are not worth the time to compile
 def compiled(kernel: Callable[..., Any]) -> Callable[..., Any]:
     """Compiles a function of tensors with XLA for the processor, where it can.
 
-    Elsewhere, on machines with a GPU, and for tensors known to be small, the function is called as it is: same results but for
-    rounding. It pays for chains of elementwise operations on large tensors, each of which TensorFlow
-    would otherwise read from memory and write back. It does not for matrix products, nor for sums
-    over rows, which XLA's code for processors computes slowly: keep these outside.
+    Elsewhere, on machines with a GPU, and for tensors known to be small, the function is called as
+    it is: same results but for rounding. It pays for chains of elementwise operations on large
+    tensors, each of which TensorFlow would otherwise read from memory and write back. It does not
+    for matrix products, nor for sums over rows, which XLA computes slowly on processors: keep
+    these outside.
 
     Args:
         kernel: takes and returns tensors, has no gradient of its own (call it from within

@@ -29,7 +29,6 @@ import tensorflow as tf
 from tft_keras.layers.compiled import compiled
 from tft_keras.layers.dropout import Drop, column_sums
 from tft_keras.layers.leaf import EPSILON
-from tft_keras.quantization.observers import PlainObserver
 from tft_keras.recompute import once
 
 
@@ -46,34 +45,6 @@ class Line(NamedTuple):
     bias: tf.Tensor
 
 
-def fuses(seed: tf.Tensor | None, observe: PlainObserver) -> bool:
-    """Returns whether to compute by this module: in float, to train."""
-    return seed is not None and type(observe) is PlainObserver
-
-
-def gated_rows(inputs, skip, first, gate, rate, seed):
-    """Computes what `gated_skip` or, with a first layer, `gated_residual` does, not stacked.
-
-    Args:
-        inputs: (..., in).
-        skip: (..., units).
-        first: kernel and bias of the layer before the dropout, or `()`.
-        gate: kernel, bias, gamma and beta, as `GateWeights` has them.
-        rate, seed: of the dropout.
-
-    Returns:
-        (..., units).
-    """
-    rows = [tf.reshape(t, (1, -1, t.shape[-1])) for t in (inputs, skip)]
-    share = tf.ones_like(rows[0][..., 0])
-    first, gate = (
-        [t[tf.newaxis, tf.newaxis] if t.shape.rank == 1 else t[tf.newaxis] for t in weights]
-        for weights in (first, gate)
-    )
-    result = weighted_residual(rows[0], rows[1], share, first, gate, rate, seed)
-    return tf.ensure_shape(tf.reshape(result, tf.shape(skip)), skip.shape)
-
-
 def weighted_residual(
     inputs: tf.Tensor,
     skip: Line | tf.Tensor,
@@ -82,75 +53,90 @@ def weighted_residual(
     gate: Sequence[tf.Tensor],
     rate: float,
     seed: tf.Tensor | None,
-) -> tf.Tensor:
+    summing: Summing | None = None,
+) -> tuple[tf.Tensor, ...]:
     """Returns the sum over variables of `share` times their GRN, from its activation on.
 
     Args:
         inputs: (variables, rows, units), behind the first layer and its ELU.
         skip: (variables, rows, units).
         share: (variables, rows), the selection weights.
-        first: kernel and bias of the layer before the dropout, stacked; `()` for none.
+        first: kernel and bias of the layer before the dropout, stacked.
         gate: kernel, bias, gamma and beta, stacked.
         rate, seed: of the dropout.
+        summing: how to normalize and sum; in float by default.
 
     Returns:
-        (rows, units).
+        (rows, units), and what else `summing` gives.
     """
     kernel, bias, gamma, beta = gate
     kernels, biases = tf.split(kernel, 2, axis=-1), tf.split(bias, 2, axis=-1)
     skip = skip if isinstance(skip, Line) else (skip,)
-    run = _weighted_residual(Drop(rate, seed), len(first))
+    run = _weighted_residual(Drop(rate, seed), summing or Summing())
     return run(inputs, share, gamma, beta, *kernels, *biases, *first, *skip)
 
 
-def _weighted_residual(drop: Drop, firsts: int):
+class Summing:
+    """Normalizes totals and sums them over the variables by their shares, and the gradient of it.
+
+    Totals are (variables, rows, units), their mean and inverse deviation (variables, rows, 1).
+    """
+
+    def __call__(self, total, mean, scale, share, gamma, beta) -> tuple[tf.Tensor, ...]:
+        """Returns (rows, units), and perhaps more that has no gradient."""
+        offsets = tf.matmul(share, beta[:, 0], transpose_a=True)
+        return (_sum(total, mean, scale, share, gamma) + offsets,)
+
+    def gradient(self, upstream, total, mean, scale, share, gamma, beta):
+        """Returns the gradients of total, share, gamma and beta."""
+        # Sums over the units of products with the upstream gradient, (variables, rows).
+        sums = tf.matmul(gamma[:, 0], upstream, transpose_b=True)
+        of_total, products, of_share = _total_gradient(
+            total, mean, scale, share, gamma, sums, upstream
+        )
+        of_share += tf.matmul(beta[:, 0], upstream, transpose_b=True)
+        of_gamma = tf.matmul(share[:, tf.newaxis], products)
+        return of_total, of_share, of_gamma, tf.matmul(share, upstream)[:, tf.newaxis]
+
+
+def _weighted_residual(drop: Drop, summing: Summing):
     """Returns the function of tensors alone that `weighted_residual` calls."""
 
     @tf.custom_gradient
     def run(inputs, share, gamma, beta, value_kernel, gate_kernel, *rest):
-        biases, first, skip = rest[:2], rest[2 : 2 + firsts], rest[2 + firsts :]
-        dropped = drop(tf.matmul(inputs, first[0]), first[1]) if first else drop(inputs)
+        biases, (kernel, bias), skip = rest[:2], rest[2:4], rest[4:]
+        dropped = drop(tf.matmul(inputs, kernel), bias)
         value, gate = tf.matmul(dropped, value_kernel), tf.matmul(dropped, gate_kernel)
         total = _total(value, gate, *biases, *skip)
         # Small, and slow to compute: a replay need not.
         mean, scale = once(lambda: _moments(total))
 
-        def gradient(upstream):
-            # Sums over the units of products with the upstream gradient, (variables, rows).
-            sums = tf.matmul(gamma[:, 0], upstream, transpose_b=True)
-            of_total, products, of_share = _total_gradient(
-                total, mean, scale, share, gamma, sums, upstream
+        def gradient(upstream, *_):
+            of_total, of_share, of_gamma, of_beta = summing.gradient(
+                upstream, total, mean, scale, share, gamma, beta
             )
             of_value, of_gate = _gate_gradient(of_total, value, gate, *biases)
             of_projected = drop.gradient(
                 tf.matmul(of_value, value_kernel, transpose_b=True),
                 tf.matmul(of_gate, gate_kernel, transpose_b=True),
             )
-            of_inputs, *of_first = _first_gradient(of_projected, inputs, *first)
             return (
-                of_inputs,
-                of_share + tf.matmul(beta[:, 0], upstream, transpose_b=True),
-                tf.matmul(share[:, tf.newaxis], products),
-                tf.matmul(share, upstream)[:, tf.newaxis],
+                tf.matmul(of_projected, kernel, transpose_b=True),
+                of_share,
+                of_gamma,
+                of_beta,
                 tf.matmul(dropped, of_value, transpose_a=True),
                 tf.matmul(dropped, of_gate, transpose_a=True),
                 column_sums(of_value),
                 column_sums(of_gate),
-                *of_first,
+                tf.matmul(inputs, of_projected, transpose_a=True),
+                column_sums(of_projected),
                 *(_line_gradient(of_total, *skip[:2]) if len(skip) == 3 else [of_total]),
             )
 
-        offsets = tf.matmul(share, beta[:, 0], transpose_a=True)
-        return _sum(total, mean, scale, share, gamma) + offsets, gradient
+        return summing(total, mean, scale, share, gamma, beta), gradient
 
     return run
-
-
-def _first_gradient(upstream, inputs, kernel=None, bias=None):
-    if kernel is None:
-        return (upstream,)
-    of_inputs = tf.matmul(upstream, kernel, transpose_b=True)
-    return of_inputs, tf.matmul(inputs, upstream, transpose_a=True), column_sums(upstream)
 
 
 @tf.custom_gradient
@@ -176,7 +162,7 @@ def _line_gradient(upstream, values, kernel):
 # The compiled passes compute in float32 at least, whatever the type of the tensors in memory.
 
 
-def _wide(*tensors):
+def wide(*tensors):
     return [tf.cast(t, tf.float32) if t.dtype.size < 4 else t for t in tensors]
 
 
@@ -186,21 +172,21 @@ def _expand(values, kernel, bias):
 
 @compiled
 def _elu(values, kernel, bias):
-    hidden = _expand(*_wide(values, kernel, bias))
+    hidden = _expand(*wide(values, kernel, bias))
     activation = tf.maximum(hidden, 0) + tf.exp(tf.minimum(hidden, 0)) - 1
     return tf.cast(activation, values.dtype)
 
 
 @compiled
 def _elu_gradient(upstream, activation):
-    wide, activation = _wide(upstream, activation)
-    return tf.cast(wide * (tf.minimum(activation, 0) + 1), upstream.dtype)
+    slope, activation = wide(upstream, activation)
+    return tf.cast(slope * (tf.minimum(activation, 0) + 1), upstream.dtype)
 
 
 @compiled
 def _total(value, gate, value_bias, gate_bias, *skip):
     dtype = value.dtype
-    value, gate, value_bias, gate_bias, *skip = _wide(value, gate, value_bias, gate_bias, *skip)
+    value, gate, value_bias, gate_bias, *skip = wide(value, gate, value_bias, gate_bias, *skip)
     skip = _expand(*skip) if len(skip) == 3 else skip[0]
     return tf.cast(skip + (value + value_bias) * tf.sigmoid(gate + gate_bias), dtype)
 
@@ -208,7 +194,7 @@ def _total(value, gate, value_bias, gate_bias, *skip):
 @compiled
 def _moments(total):
     """Returns mean and inverse deviation over the units, (variables, rows, 1), in float32."""
-    (total,) = _wide(total)
+    (total,) = wide(total)
     mean = tf.reduce_mean(total, axis=-1, keepdims=True)
     variance = tf.reduce_mean(tf.square(total - mean), axis=-1, keepdims=True)
     return mean, tf.math.rsqrt(variance + EPSILON)
@@ -216,15 +202,16 @@ def _moments(total):
 
 @compiled
 def _sum(total, mean, scale, share, gamma):
-    wide, weight, gamma = _wide(total, share[..., tf.newaxis], gamma)
-    return tf.cast(tf.reduce_sum((wide - mean) * (scale * weight) * gamma, axis=0), total.dtype)
+    dtype = total.dtype
+    total, weight, gamma = wide(total, share[..., tf.newaxis], gamma)
+    return tf.cast(tf.reduce_sum((total - mean) * (scale * weight) * gamma, axis=0), dtype)
 
 
 @compiled
 def _total_gradient(total, mean, scale, share, gamma, sums, upstream):
     """Returns the gradients of the total and the share, and normalized * upstream."""
     dtype, units = total.dtype, tf.shape(total)[-1]
-    total, share, gamma, sums, upstream = _wide(total, share, gamma, sums, upstream)
+    total, share, gamma, sums, upstream = wide(total, share, gamma, sums, upstream)
     units = tf.cast(units, total.dtype)
     share, sums = share[..., tf.newaxis], sums[..., tf.newaxis]
     normalized = (total - mean) * scale
@@ -238,7 +225,7 @@ def _total_gradient(total, mean, scale, share, gamma, sums, upstream):
 @compiled
 def _gate_gradient(inner, value, gate, value_bias, gate_bias):
     dtype = value.dtype
-    inner, value, gate, value_bias, gate_bias = _wide(inner, value, gate, value_bias, gate_bias)
+    inner, value, gate, value_bias, gate_bias = wide(inner, value, gate, value_bias, gate_bias)
     share = tf.sigmoid(gate + gate_bias)
     of_value = inner * share
     of_gate = of_value * (value + value_bias) * (1 - share)

@@ -8,7 +8,6 @@ import tensorflow as tf
 
 from tft_keras.layers.base import TFTLayer
 from tft_keras.layers.dropout import dropout
-from tft_keras.layers.fused_residual import fuses, gated_rows
 from tft_keras.layers.leaf import Dense, Normalization, dense, layer_normalization, product_name
 from tft_keras.quantization.observers import PlainObserver, Range
 from tft_keras.quantization.quantizers import SIGMOID
@@ -45,8 +44,6 @@ def gated_skip(
     Returns:
         (..., units).
     """
-    if fuses(seed, observe) and weights.kernel.shape.rank == 2:
-        return gated_rows(inputs, skip, (), weights, rate, seed)
     inputs = dropout(inputs, rate, seed)
     linear = dense(inputs, (weights.kernel, weights.bias), observe, "gate_linear")
     value, gate = tf.split(linear, 2, axis=-1)

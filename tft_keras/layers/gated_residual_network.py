@@ -7,7 +7,6 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from tft_keras.layers.base import TFTLayer
-from tft_keras.layers.fused_residual import fuses, gated_rows
 from tft_keras.layers.gated_linear_unit import (
     GateWeights,
     gate_weights,
@@ -47,8 +46,6 @@ def gated_residual(
         (..., units).
     """
     hidden = observe("activation", tf.nn.elu(hidden))
-    if fuses(seed, observe) and weights.kernel.shape.rank == 2:
-        return gated_rows(hidden, skip, weights[:2], weights.gate, rate, seed)
     projected = dense(hidden, (weights.kernel, weights.bias), observe, "projection")
     return gated_skip(projected, skip, weights.gate, rate, seed, observe)
 

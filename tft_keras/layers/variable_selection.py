@@ -8,7 +8,8 @@ import tensorflow as tf
 
 from tft_keras.layers.base import TFTLayer
 from tft_keras.layers.dropout import derive_seed
-from tft_keras.layers.fused_residual import Line, activate, fuses, weighted_residual
+from tft_keras.layers.fused_quantized import QuantizedSumming
+from tft_keras.layers.fused_residual import Line, activate, weighted_residual
 from tft_keras.layers.gated_residual_network import (
     GatedResidualNetwork,
     ResidualWeights,
@@ -98,7 +99,8 @@ class VariableSelection(TFTLayer):
         weighing |= gated_residual_observations() | {"weights": SOFTMAX}
         return (
             {f"weighing/{name}": given for name, given in weighing.items()}
-            | {"networks/normalized": None, "networks/weighted": None}
+            | {"networks/normalized": None}
+            | ({"networks/weighted": None} if self.variables_count > 1 else {})
             | {f"sum{kind}": None for kind in both}
         )
 
@@ -214,9 +216,10 @@ class VariableSelection(TFTLayer):
         def body(part, ranges, seed):
             values, weights, first, skip, residual = part
             inner = observe.within(ranges)
-            if fuses(seed, observe):
+            if self.fuses(seed, inner):
                 activation, skip = activate(values, *first), Line(values, *skip)
-                return self.fused_sum(activation, skip, weights, residual, seed), inner.seen
+                result = self.fused_sum(activation, skip, weights, residual, seed, inner)
+                return result, inner.seen
             hidden, skip = expand(values, first), expand(values, skip)
             result = self.weighted_sum(hidden, skip, weights, residual, seed, inner)
             return result, inner.seen
@@ -237,9 +240,10 @@ class VariableSelection(TFTLayer):
             vectors, weights, first, residual = part
             inner = observe.within(ranges)
             hidden = dense(vectors, first, PlainObserver(), "hidden")
-            if fuses(seed, observe):
+            if self.fuses(seed, inner):
                 activation = tf.nn.elu(hidden)
-                return self.fused_sum(activation, vectors, weights, residual, seed), inner.seen
+                result = self.fused_sum(activation, vectors, weights, residual, seed, inner)
+                return result, inner.seen
             result = self.weighted_sum(hidden, vectors, weights, residual, seed, inner)
             return result, inner.seen
 
@@ -254,12 +258,23 @@ class VariableSelection(TFTLayer):
         observe.see(seen)
         return total
 
-    def fused_sum(self, activation, skip, weights, residual: ResidualWeights, seed):
+    def fuses(self, seed, observe) -> bool:
+        """Returns whether groups are computed in few passes: to train."""
+        plain = type(observe) is PlainObserver
+        return seed is not None and (plain or (observe.tells_grids and self.variables_count > 1))
+
+    def fused_sum(self, activation, skip, weights, residual: ResidualWeights, seed, observe):
         """Computes what `weighted_sum` does in fewer passes."""
         first = (residual.kernel, residual.bias)
-        return weighted_residual(
-            activation, skip, weights, first, residual.gate, self.dropout, seed
-        )
+        arguments = (activation, skip, weights, first, residual.gate, self.dropout, seed)
+        if type(observe) is PlainObserver:
+            return weighted_residual(*arguments)[0]
+        names = ("normalized", "weighted")
+        grids = tf.concat([observe.grid(name) for name in names], axis=0)
+        result, *ends = weighted_residual(*arguments, QuantizedSumming(grids))
+        for name, low, high in zip(names, ends[::2], ends[1::2], strict=True):
+            observe.record(name, low, high)
+        return result
 
     def weighted_sum(self, hidden, skip, weights, residual: ResidualWeights, seed, observe):
         """Finishes the GRNs of one group and sums them by weight: (rows, units)."""
@@ -270,6 +285,9 @@ class VariableSelection(TFTLayer):
 
     def sum_weighted(self, outputs, weights, observe):
         """Returns the sum of (variables, rows, units) by the weights (variables, rows)."""
+        if self.variables_count == 1:
+            # Its weight is 1, which an int8 softmax has no number for.
+            return tf.squeeze(outputs, 0)
         weighted = observe("weighted", outputs * weights[..., tf.newaxis])
         return tf.reduce_sum(weighted, axis=0)
 

@@ -220,6 +220,23 @@ class QuantizingObserver(PlainObserver):
             owner.listener(owner.names[place], tensor)
         return tensor
 
+    @property
+    def tells_grids(self) -> bool:
+        """Whether what is observed may be quantized elsewhere, by `grid` and `record`."""
+        return self._owner.mode == "quantize" and self._owner.quantizer.percentile is None
+
+    def grid(self, name: str) -> tf.Tensor:
+        """Returns the range of an observed tensor, (2,)."""
+        place = self._owner.places[self._prefix + name]
+        return tf.stack([ends[place] for ends in self._ends])
+
+    def record(self, name: str, low: tf.Tensor, high: tf.Tensor) -> None:
+        """Takes in the lowest and highest values of a tensor that was quantized elsewhere."""
+        place = self._owner.places[self._prefix + name]
+        if self._records and not is_recomputing():
+            ends = tf.stack([-tf.reduce_min(low), tf.reduce_max(high)])
+            self._join(place, tf.where(ends < 0, tf.zeros_like(ends), ends))
+
     def weight(self, tensor: tf.Tensor) -> tf.Tensor:
         if self._owner.mode != "quantize":
             return tensor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,8 +39,9 @@ def train(
         callbacks: more callbacks for `fit`, for example to show progress.
 
     Returns:
-        The compiled model with the final weights: those of the lowest validation loss, or of the
-        last epoch if there is no validation split.
+        The compiled model with the final weights: those of the lowest validation loss, those that
+        it started from by `load_model` included, or of the last epoch if there is no validation
+        split.
 
     Raises:
         InputError: the settings do not fit the data.
@@ -84,6 +86,11 @@ def _restore(run: Run, data: PreparedData, model: TemporalFusionTransformer) -> 
         copy_weights(load_model(run.config.load_model), model)
     if training.use_qat:
         prepare_observers(model, training, data.train)
+    if run.config.load_model and len(data.validation):
+        # The weights that training starts from are its epoch 0: it never ends with worse ones.
+        windows = _validation(data, training)["validation_data"]
+        loss = model.evaluate(windows, verbose=0)
+        state = dataclasses.replace(state, best_loss=float(loss))
     if run.config.load_model or training.use_qat:
         # So that going on depends on no file outside the run, and need not calibrate again.
         run.checkpoints.save(model, state)

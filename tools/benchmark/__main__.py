@@ -11,7 +11,10 @@ import sys
 from tft_keras.errors import nearest
 from tools import command
 
-BENCHMARKS = {"feeding": "How fast windows come from a table, and the memory this takes."}
+BENCHMARKS = {
+    "feeding": "How fast windows come from a table, and the memory this takes.",
+    "training": "How fast models train, what they take, and how another library compares.",
+}
 
 
 def main(arguments: list[str]) -> int:

@@ -1,0 +1,81 @@
+"""The SavedModel in processes that know nothing of this library."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from export.saved_model import FORECAST, QUANTILES
+from tests import runs
+
+LOAD = """
+import json, sys
+import numpy as np, tensorflow as tf
+path, data = sys.argv[1:]
+inputs = {name: tf.constant(array) for name, array in np.load(data).items()}
+loaded = tf.saved_model.load(path)
+one = loaded.signatures["serving_default"](**inputs)["quantiles"].numpy()
+import keras
+layer = keras.layers.TFSMLayer(path, call_endpoint="serving_default")
+two = np.asarray(layer(**inputs)["quantiles"])
+assert keras.__version__.startswith("3") and not {"tft_keras", "export"} & {*sys.modules}
+print(json.dumps([one.tolist(), two.tolist()]))
+"""
+
+
+@pytest.fixture(scope="module")
+def loaded(exported):
+    return tf.saved_model.load(str(exported[0] / "saved_model" / "1"))
+
+
+def test_it_loads_without_this_library_and_in_keras_3(exported, quantized_run, tmp_path):
+    inputs, _ = runs.prepared().test.gather(np.arange(5))
+    np.savez(tmp_path / "inputs.npz", **inputs)
+    path = str(exported[0] / "saved_model" / "1")
+    command = [sys.executable, "-c", LOAD, path, str(tmp_path / "inputs.npz")]
+    environment = {"PATH": "", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    result = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    expected = quantized_run.model()(inputs).numpy()
+    for values in json.loads(result.stdout.splitlines()[-1]):
+        np.testing.assert_allclose(values, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_the_second_signature_takes_columns_as_they_are(loaded, quantized_run):
+    """Unscaled by hand from the scaled inputs, missing values put back as NaN."""
+    windows = runs.prepared().test
+    positions = np.arange(4)
+    inputs, _ = windows.gather(positions)
+    preprocessing = quantized_run.preprocessing()
+    raw = {name: array for name, array in inputs.items() if "categorical" in name}
+    for role in ("static", "known", "observed"):
+        columns, place = [], 0
+        for column in preprocessing.real_columns(role):
+            real = preprocessing.reals[column]
+            scaled = inputs[f"{role}_real"][..., place].astype(np.float64)
+            value = scaled * real.scaler.scale + real.scaler.center
+            place += 1
+            if real.indicator:
+                value = np.where(inputs[f"{role}_real"][..., place] == 1, np.nan, value)
+                place += 1
+            columns.append(value)
+        if columns:
+            raw[f"{role}_real"] = np.stack(columns, axis=-1).astype(np.float32)
+    signature = loaded.signatures[FORECAST]
+    result = signature(**{name: tf.constant(array) for name, array in raw.items()})["forecast"]
+    expected = windows.unscale(positions, quantized_run.model()(inputs).numpy())
+    # A scaled input that is off in its last bit may round to the next of 225 levels.
+    assert np.abs(result.numpy() - expected).mean() < 0.02 * np.abs(expected).mean()
+
+
+def test_signatures_name_inputs_and_outputs(loaded):
+    assert set(loaded.signatures) == {QUANTILES, FORECAST}
+    _, inputs = loaded.signatures[QUANTILES].structured_input_signature
+    assert "observed_real" in inputs and inputs["observed_real"].shape[0] is None
+    assert list(loaded.signatures[FORECAST].structured_outputs) == ["forecast"]
