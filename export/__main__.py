@@ -11,9 +11,9 @@ from __future__ import annotations
 import sys
 
 from tft_keras.errors import InputError
-from tools import command
+from tools.command import Flags, Values, import_tensorflow, run
 
-FLAGS = command.Flags(__doc__)
+FLAGS = Flags(__doc__)
 with FLAGS.group("Input and output"):
     FLAGS.string("run_dir", None, "Folder of the run.")
     FLAGS.string("output_dir", None, "Folder to write; must be new or empty.")
@@ -33,12 +33,12 @@ with FLAGS.group("Verification"):
     FLAGS.boolean("by_tensor", False, "Compare every observed tensor and operator, too.")
 
 
-def main(flags: command.Values) -> None:
+def main(flags: Values) -> None:
     """Exports and prints the report."""
     for name in ("run_dir", "output_dir"):
         if not getattr(flags, name):
             raise InputError(f"An export needs --run_dir and --output_dir. Received: no --{name}.")
-    command.import_tensorflow()
+    import_tensorflow()
     from export import parity
     from export.exporting import ExportOptions, export_run
     from export.tensors import operator_table, tensor_table
@@ -67,4 +67,4 @@ def main(flags: command.Values) -> None:
 
 
 if __name__ == "__main__":
-    command.run(main, FLAGS)
+    run(main, FLAGS)

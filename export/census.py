@@ -239,18 +239,18 @@ def read_census(path: str) -> Census:
 if __name__ == "__main__":
     import sys
 
-    from tools import command
+    from tools.command import Flags, Values, import_tensorflow, status
 
-    def main(flags: command.Values) -> None:
+    def main(flags: Values) -> None:
         """Prints the census of a file."""
-        command.import_tensorflow()
+        import_tensorflow()
         census = read_census(flags.file)
         print(json.dumps(census.to_dict(), indent=1) if flags.json else census.text())
 
-    FLAGS = command.Flags(__doc__)
+    FLAGS = Flags(__doc__)
     FLAGS.string("file", None, "The .tflite file; may also be given without the flag.")
     FLAGS.boolean("json", False, "Print as JSON.")
     arguments = sys.argv[1:]
     if arguments and not arguments[0].startswith("-"):
         arguments[0] = f"--file={arguments[0]}"
-    sys.exit(command.status(main, FLAGS, arguments))
+    sys.exit(status(main, FLAGS, arguments))

@@ -159,7 +159,7 @@ def _model(
             )
     if options.ptq:
         tell(f"calibrating on {options.calibration_batches} batches of the training split")
-        model = quantization.quantize_model(model)
+        model = quantization.quantize_model(model, percentile=training.qat_percentile)
         batches = data.train.dataset(training.batch_size, shuffle_seed=training.seed)
         quantization.calibrate(model, batches, options.calibration_batches)
         model.freeze_observers()

@@ -27,8 +27,8 @@ ROOMS = (
     "tft_keras.forecast",
     "tft_keras.evaluation",
     "tft_keras.interpretation",
-    "tools.command",
     "tools.flags",
+    "tools.command",
     "export",
     "tools",
 )

@@ -213,7 +213,7 @@ class TrainingConfig(Config):
     selection_group_size: int = 0
     use_qat: bool = False
     qat_calibration_batches: int = 100
-    qat_percentile: float = 100.0
+    qat_percentile: float = 99.9
     freeze_qat_observers: bool = False
     freeze_last_epochs: int = 0
 

@@ -10,6 +10,7 @@ Every tier, and every block by itself, trains a few steps on random windows in a
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -55,6 +56,10 @@ with FLAGS.group("Training"):
     FLAGS.integer("batch_size", 64, "Windows of a step; a half and a quarter are measured, too.")
     FLAGS.string("precision", "float32", "One of float32, mixed_bfloat16, mixed_float16.")
     FLAGS.integer("selection_group_size", 0, "Variables at once; 0 chooses it from the sizes.")
+    FLAGS.boolean(
+        "use_qat", False, "Measure quantization-aware training, and a float step beside it."
+    )
+    FLAGS.boolean("freeze_qat_observers", True, "With --use_qat: with frozen observers, or live.")
 with FLAGS.group("Measuring"):
     FLAGS.integer("steps", 4, "Measured steps of each batch size.")
     FLAGS.boolean("blocks", True, "Whether to measure each block by itself, too.")
@@ -94,6 +99,9 @@ def _run_config(flags: command.Values) -> Any:
         batch_size=flags.batch_size,
         precision=flags.precision,
         selection_group_size=flags.selection_group_size,
+        use_qat=flags.use_qat,
+        freeze_qat_observers=flags.use_qat and flags.freeze_qat_observers,
+        qat_calibration_batches=1 if flags.use_qat else 0,
     )
     command.import_tensorflow()
     from tft_keras.data import Schema
@@ -113,18 +121,25 @@ def _measure(config: Any, flags: command.Values) -> dict[str, list[Any]]:
     # freed, by which equal runs differ by a hundred MB. One arena for all shows what is needed.
     os.environ.setdefault("MALLOC_ARENA_MAX", "1")
     whole = flags.batch_size
-    plan = {tier: (tier, (whole // 4, whole // 2, whole)) for tier in TIERS}
+    plan = {tier: (config, tier, (whole // 4, whole // 2, whole)) for tier in TIERS}
     if flags.blocks:
-        plan |= {block: ((block,), (whole,)) for block in BLOCKS}
+        plan |= {block: (config, (block,), (whole,)) for block in BLOCKS}
+    if flags.use_qat:
+        plan[memory_report.FLOAT] = (_without_qat(config), "off", (whole,))
     measured = {}
-    for number, (name, (recomputed, batch_sizes)) in enumerate(plan.items(), 1):
+    for number, (name, arguments) in enumerate(plan.items(), 1):
         print(f"measuring {number}/{len(plan)}: {name}", file=sys.stderr, flush=True)
-        ending = run_apart(measure_steps, config, recomputed, batch_sizes, flags.steps)
+        ending = run_apart(measure_steps, *arguments, flags.steps)
         if not ending.shortage:
             ending.check()
         # A tier that does not fit at the full size is measured at the smaller ones.
         measured[name] = list(ending.values)
     return measured
+
+
+def _without_qat(config: Any) -> Any:
+    off = {"use_qat": False, "freeze_qat_observers": False, "qat_calibration_batches": 0}
+    return dataclasses.replace(config, training=dataclasses.replace(config.training, **off))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from typing import Any
 
 from tft_keras.step_memory import MemoryLine
 
+FLOAT = "float, off"
 DEVICES = (4, 8, 12, 16, 24, 48, 80)
 MEGABYTE = 2**20
 GIGABYTE = 2**30
@@ -42,8 +43,12 @@ def report(config: Any, measured: dict[str, list[Any]]) -> dict[str, Any]:
         "gradients": any_step.gradients,
         "tiers": tiers,
         "blocks": {
-            name: _figures(step, whole["off"]) for name, step in whole.items() if name not in TIERS
+            name: _figures(step, whole["off"])
+            for name, step in whole.items()
+            if name not in (*TIERS, FLOAT)
         },
+        "use_qat": config.training.use_qat,
+        "float": _figures(whole[FLOAT], whole[FLOAT]) if FLOAT in whole else None,
         "recommendation": recommendation(tiers, batch_size),
     }
 
@@ -113,7 +118,8 @@ def text(report: dict[str, Any]) -> str:
     lines = [
         f"{', '.join(counts)} inputs, {model['encoder_steps']} encoder steps, horizon "
         f"{model['horizon']}, hidden size {model['hidden_size']}, batch size "
-        f"{report['batch_size']}, {report['precision']}, on {report['device']}",
+        f"{report['batch_size']}, {report['precision']}, on {report['device']}"
+        + (", quantization-aware" if report["use_qat"] else ""),
         f"{report['parameters']:,} parameters; weights, optimizer and gradients "
         f"{state / MEGABYTE:,.0f} MB",
         "",
@@ -122,6 +128,8 @@ def text(report: dict[str, Any]) -> str:
     ]
     if report["blocks"]:
         lines += ["", "one block alone", *(_row(*item) for item in report["blocks"].items())]
+    if report["float"]:
+        lines += ["", _row(FLOAT, report["float"]), *_against_float(report)]
     devices = "".join(f"{size:>7} GB" for size in DEVICES)
     lines += ["", f"{'largest batch on':<20}{devices}"]
     for name, figures in report["tiers"].items():
@@ -134,6 +142,17 @@ _HEAD = (
     f"{'':<20}{'activations':>13}{'of off':>9}{'step':>10}{'overhead':>10}"
     f"{'saved per % overhead':>23}"
 )
+
+
+def _against_float(report: dict[str, Any]) -> list[str]:
+    """Returns how much longer quantization-aware steps take than a float one."""
+    base = report["float"]["seconds"]
+    times = {name: figures["seconds"] for name, figures in report["tiers"].items()}
+    return [
+        f"a quantization-aware step in {name} takes {seconds / base:.2f} times as long"
+        for name, seconds in times.items()
+        if seconds and base
+    ]
 
 
 def _row(name: str, figures: dict[str, Any]) -> str:

@@ -72,7 +72,9 @@ def test_the_folder_forecasts_where_this_library_is_not(exported, new_table, tmp
     for name in [*needed.split(), "typing_extensions.py"]:
         if (installed / name).exists():
             (packages / name).symlink_to(installed / name)
-    code = "from importlib.util import find_spec as f; assert not (f('tft_keras') or f('tensorflow'))"
+    code = (
+        "from importlib.util import find_spec as f; assert not (f('tft_keras') or f('tensorflow'))"
+    )
     python = [sys.executable, "-S"]
     settings = {"cwd": tmp_path, "check": True, "env": {"PYTHONPATH": str(packages)}}
     subprocess.run([*python, "-c", code], **settings)

@@ -123,6 +123,8 @@ def unfreeze_observers(model: keras.Model) -> None:
     """Lets all ranges move again while training."""
     for layer in observers_of(model).values():
         layer.state["frozen"].assign(0)
+    # What `fit` has traced may look for extremes where live observers look for percentiles.
+    model.train_function = None
 
 
 def observers_frozen(model: keras.Model) -> bool:

@@ -158,6 +158,11 @@ class Observers(keras.layers.Layer):
 
         yield tf.maximum(low / unit[0], LEAST_WIDTH), see
 
+    def frozen_now(self) -> bool:
+        """Returns whether the observers are frozen when this is called, or traced."""
+        with tf.init_scope():
+            return bool(self.state["frozen"].numpy())
+
     def unseen(self) -> list[str]:
         """Returns the names of the tracked observers that never saw data."""
         samples = self.state["samples"].numpy()
@@ -222,8 +227,12 @@ class QuantizingObserver(PlainObserver):
 
     @property
     def tells_grids(self) -> bool:
-        """Whether what is observed may be quantized elsewhere, by `grid` and `record`."""
-        return self._owner.mode == "quantize" and self._owner.quantizer.percentile is None
+        """Whether what is observed may be quantized elsewhere, by `grid` and `record`.
+
+        Lowest and highest values are not enough for live observers that look for percentiles.
+        """
+        extremes = not self._records or self._owner.quantizer.percentile is None
+        return self._owner.mode == "quantize" and (extremes or self._owner.frozen_now())
 
     def grid(self, name: str) -> tf.Tensor:
         """Returns the range of an observed tensor, (2,)."""

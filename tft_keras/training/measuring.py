@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tft_keras import quantization
 from tft_keras.config import ModelConfig
 from tft_keras.model import TemporalFusionTransformer
 from tft_keras.step_memory import StepMemory
@@ -40,6 +41,10 @@ def measure_steps(
     memory = PeakMemory()
     model = build_model(config)
     model.gradient_checkpointing = recomputed
+    if config.training.use_qat:
+        quantization.calibrate(model, [random_windows(config.model, 4)])
+        if config.training.freeze_qat_observers:
+            model.freeze_observers()
     compile_model(model, config, steps_per_epoch=1)
     step = step_function(model)
     # All that does not grow with the batch is there after a step on a single window.
