@@ -144,8 +144,8 @@ class TemporalFusionTransformer(keras.Model):
             units,
             config.num_heads,
             config.horizon,
-            # Smaller parts than of variable selection: a part has about four tensors of this size.
-            query_size=default_size(config.horizon, 4 * scores),
+            # Smaller parts than of variable selection: a part has several tensors of this size.
+            query_size=default_size(config.horizon, 8 * scores),
             name="attention",
             **quantized,
         )

@@ -144,3 +144,16 @@ def test_grid_is_the_runtimes():
     assert grid(-1.0, 127 / 128) == (1 / 128, 0)
     scale, zero_point = grid(-1.0, 3.0)
     assert scale == pytest.approx(4 / 255) and zero_point == -64
+
+
+@pytest.mark.parametrize("percentile", [None, 99.0])
+def test_sizes_are_each_variables_own(percentile):
+    quantizer = FreezableMovingAverageQuantizer(percentile=percentile)
+    values = np.random.default_rng(0).normal(size=(400, 5, 2)) * [1.0, 100.0]
+    sizes = quantizer.sizes(tf.constant(values, tf.float32), tf.constant(True)).numpy()
+    rows = np.abs(values).reshape(-1, 2)
+    expected = rows.max(axis=0) if percentile is None else np.percentile(rows, 99, axis=0)
+    # one row of zeros is among the sorted ones, and no two are averaged
+    np.testing.assert_allclose(sizes, expected, rtol=1e-6 if percentile is None else 0.02)
+    frozen = quantizer.sizes(tf.constant(values, tf.float32), tf.constant(False)).numpy()
+    np.testing.assert_array_equal(frozen, [0, 0])

@@ -146,7 +146,8 @@ class FreezableMovingAverageQuantizer(tfmot.MovingAverageQuantizer):
         rows = tf.reshape(tf.cast(tf.stop_gradient(inputs), tf.float32), (-1, inputs.shape[-1]))
         rows = tf.abs(rows[: tf.shape(rows)[0] * tf.cast(live, tf.int32)])
         if self.percentile is not None:
-            ordered = tf.sort(tf.concat([rows, tf.zeros_like(rows[:1])], 0), axis=0)
+            nothing = tf.zeros((1, inputs.shape[-1]))  # never empty
+            ordered = tf.sort(tf.concat([rows, nothing], 0), axis=0)
             last = tf.cast(tf.shape(ordered)[0] - 1, tf.float32)
             return ordered[tf.cast(tf.math.ceil(last * self.percentile / 100), tf.int32)]
         largest = tf.reduce_max(rows, axis=0)

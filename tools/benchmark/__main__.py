@@ -13,6 +13,7 @@ from tools import command
 
 BENCHMARKS = {
     "feeding": "How fast windows come from a table, and the memory this takes.",
+    "inference": "How fast exported files run, their size and memory, beside Keras.",
     "training": "How fast models train, what they take, and how another library compares.",
 }
 
