@@ -8,7 +8,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from export.device_model import device_model
-from tests.support import CONFIG, TINY, random_inputs, random_targets, randomize
+from tests.support import CONFIG, TINY, dense_gradients, random_inputs, random_targets, randomize
 from tft_keras.errors import InputError
 from tft_keras.losses import QuantileLoss
 from tft_keras.model import TemporalFusionTransformer
@@ -283,6 +283,16 @@ def test_percentile_and_decay_reach_the_observers():
     assert (quantizer.decay, quantizer.percentile) == (0.5, 99.0)
     again = TemporalFusionTransformer.from_config(twin.get_config())
     assert observers_of(again)["inputs"].quantizer == quantizer
+    calibrate(twin, batches(TINY, count=1))
+    for frozen in (False, True):
+        if frozen:
+            twin.freeze_observers()
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(twin(random_inputs(TINY, windows=4), training=True))
+        gradients = dense_gradients(tape.gradient(loss, twin.trainable_weights))
+        assert all(np.isfinite(gradient).all() for gradient in gradients)
+        samples = {row["samples"] for row in twin.observer_report() if row["state"] != "fixed"}
+        assert samples == {2}  # the calibration and the live step
 
 
 def test_what_cannot_be_done_is_said():
