@@ -139,13 +139,10 @@ class TemporalFusionTransformer(keras.Model):
         self.enrichment = GatedResidualNetwork(
             units, context_units=context, dropout=dropout, name="enrichment", **quantized
         )
-        scores = config.num_heads * (config.encoder_steps + config.horizon)
         self.attention = InterpretableAttention(
             units,
             config.num_heads,
             config.horizon,
-            # Smaller parts than of variable selection: a part has several tensors of this size.
-            query_size=default_size(config.horizon, 8 * scores),
             name="attention",
             **quantized,
         )
@@ -406,8 +403,19 @@ class TemporalFusionTransformer(keras.Model):
                 selection.recompute_weighing = encoder in names
                 selection.recompute_groups = "variable_selection" in names
         self.attention.recompute_queries = "variable_selection" in names
+        self.attention.query_size = self._query_size(self.attention.recompute_queries)
         # What `fit` has traced still holds the former choice.
         self.train_function = None
+
+    def _query_size(self, recomputed: bool) -> int:
+        """Returns how many of the horizon's steps the attention processes at once.
+
+        Several tensors of the scores' size are kept for each part; recomputed, all of a part's at
+        once are most of the peak, so that parts are smaller.
+        """
+        config = self.config
+        scores = config.num_heads * (config.encoder_steps + config.horizon)
+        return default_size(config.horizon, (8 if recomputed else 4) * scores)
 
     def _block(self, name: str, body: Callable[..., Any], *arguments: Any) -> Any:
         """Calls `body(*arguments)`, recomputed in the backward pass if the choice says so."""

@@ -157,3 +157,16 @@ def test_sizes_are_each_variables_own(percentile):
     np.testing.assert_allclose(sizes, expected, rtol=1e-6 if percentile is None else 0.02)
     frozen = quantizer.sizes(tf.constant(values, tf.float32), tf.constant(False)).numpy()
     np.testing.assert_array_equal(frozen, [0, 0])
+
+
+def test_percentiles_are_those_of_numpy_and_see_what_is_not_finite():
+    quantizer = FreezableMovingAverageQuantizer(percentile=99.0)
+    values = np.random.default_rng(1).normal(size=2000).astype(np.float32)
+    low, high = quantizer.extremes(tf.constant(values), tf.constant(True)).numpy()
+    with_zero = np.append(values, 0)
+    assert high == np.quantile(with_zero, 0.99, method="higher")
+    assert -low == np.quantile(with_zero, 0.01, method="lower")
+    for wrong in (np.nan, np.inf):
+        values[7] = wrong
+        ends = quantizer.extremes(tf.constant(values), tf.constant(True)).numpy()
+        assert not np.isfinite(ends).all()

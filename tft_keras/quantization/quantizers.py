@@ -146,20 +146,26 @@ class FreezableMovingAverageQuantizer(tfmot.MovingAverageQuantizer):
         rows = tf.reshape(tf.cast(tf.stop_gradient(inputs), tf.float32), (-1, inputs.shape[-1]))
         rows = tf.abs(rows[: tf.shape(rows)[0] * tf.cast(live, tf.int32)])
         if self.percentile is not None:
-            nothing = tf.zeros((1, inputs.shape[-1]))  # never empty
-            ordered = tf.sort(tf.concat([rows, nothing], 0), axis=0)
-            last = tf.cast(tf.shape(ordered)[0] - 1, tf.float32)
-            return ordered[tf.cast(tf.math.ceil(last * self.percentile / 100), tf.int32)]
+            # One row of zeros, so that there is always one.
+            rows = tf.concat([rows, tf.zeros((1, inputs.shape[-1]))], 0)
+            return self._upper_end(tf.transpose(rows))
         largest = tf.reduce_max(rows, axis=0)
         # Of no rows it is minus infinity; a NaN stays.
         return tf.where(largest < 0, tf.zeros_like(largest), largest)
 
     def _percentiles(self, values: tf.Tensor) -> tf.Tensor:
         step = tf.maximum(1, tf.size(values) // SAMPLED)
-        ordered = tf.sort(tf.concat([values[::step], [0.0]], 0))  # never empty
-        last = tf.size(ordered) - 1
+        values = tf.concat([values[::step], [0.0]], 0)  # never empty
+        return tf.stack([self._upper_end(-values), self._upper_end(values)])
+
+    def _upper_end(self, values: tf.Tensor) -> tf.Tensor:
+        """Returns the percentile over the last axis; a whole value, not one between two."""
+        last = tf.shape(values)[-1] - 1
         place = tf.cast(tf.math.ceil(tf.cast(last, tf.float32) * self.percentile / 100), tf.int32)
-        return tf.stack([-ordered[last - place], ordered[place]])
+        # The few largest are found faster than all are sorted.
+        largest = tf.math.top_k(values, last - place + 1).values[..., -1]
+        # NaN has no place in an order: it shall be seen wherever it was.
+        return largest + 0 * tf.reduce_sum(values, axis=-1)
 
     def move(
         self,
