@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import pathlib
 from collections.abc import Callable
@@ -33,6 +32,8 @@ class ServedModel(tf.Module):
     `series` (batch,), int32, is the place of each window's series among those trained on (the
     manifest's list), -1 for a new one; only models that scale by series need it.
 
+    Its attribute `predict` takes the first signature's inputs as one dict.
+
     Args:
         model: computes the quantiles.
         preprocessing: of the run.
@@ -43,19 +44,25 @@ class ServedModel(tf.Module):
         # Variables alone: a Keras model would be traced and saved once more.
         self.weights = list(model.weights)
         scaled = input_signature(model, None)
-        predict = functools.partial(model, training=False)
+        # Takes a dict, which is how Keras 3 calls it.
+        self.predict = tf.function(
+            lambda inputs: {"quantiles": model(inputs, training=False)},
+            input_signature=[scaled],
+            autograph=False,
+        )
 
         def quantiles(**inputs):
-            return {"quantiles": predict(inputs)}
+            return self.predict(inputs)
 
         def forecast(**inputs):
-            return {"forecast": _forecast(predict, preprocessing, inputs)}
+            return {"forecast": _forecast(self.predict, preprocessing, inputs)}
 
-        self.quantiles = tf.function(quantiles, autograph=False)
-        self.forecast = tf.function(forecast, autograph=False)
         self.functions = {
-            QUANTILES: self.quantiles.get_concrete_function(**scaled),
-            FORECAST: self.forecast.get_concrete_function(**_raw(scaled, preprocessing)),
+            name: tf.function(function, autograph=False).get_concrete_function(**signature)
+            for name, function, signature in (
+                (QUANTILES, quantiles, scaled),
+                (FORECAST, forecast, _raw(scaled, preprocessing)),
+            )
         }
 
 
@@ -75,7 +82,7 @@ def _raw(
 
 
 def _forecast(
-    predict: Callable[[dict[str, tf.Tensor]], tf.Tensor],
+    predict: Callable[[dict[str, tf.Tensor]], dict[str, tf.Tensor]],
     preprocessing: Preprocessing,
     inputs: dict[str, tf.Tensor],
 ) -> tf.Tensor:
@@ -92,7 +99,7 @@ def _forecast(
                 preprocessing.missing_values(role),
                 place,
             )
-    scaled = tf.cast(predict(inputs), tf.float64)
+    scaled = tf.cast(predict(inputs)["quantiles"], tf.float64)
     return tf.cast(_unscaled(scaled, preprocessing.target_scaler, series), tf.float32)
 
 

@@ -21,8 +21,8 @@ inputs = {name: tf.constant(array) for name, array in np.load(data).items()}
 loaded = tf.saved_model.load(path)
 one = loaded.signatures["serving_default"](**inputs)["quantiles"].numpy()
 import keras
-layer = keras.layers.TFSMLayer(path, call_endpoint="serving_default")
-two = np.asarray(layer(**inputs)["quantiles"])
+layer = keras.layers.TFSMLayer(path, call_endpoint="predict")
+two = np.asarray(layer(inputs)["quantiles"])
 assert keras.__version__.startswith("3") and not {"tft_keras", "export"} & {*sys.modules}
 print(json.dumps([one.tolist(), two.tolist()]))
 """
