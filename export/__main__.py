@@ -8,29 +8,34 @@ with numpy, pyarrow and ai-edge-litert alone.
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 
+from export.options import EDGES, FORMATS, INT8, ExportOptions
 from tft_keras.errors import InputError
 from tools.command import Flags, Values, import_tensorflow, run
 
 FLAGS = Flags(__doc__)
+_DEFAULTS = ExportOptions()
 with FLAGS.group("Input and output"):
     FLAGS.string("run_dir", None, "Folder of the run.")
     FLAGS.string("output_dir", None, "Folder to write; must be new or empty.")
-    FLAGS.strings(
-        "formats",
-        ("tflite_int8", "tflite_float32", "saved_model"),
-        "Formats, of tflite_int8, tflite_float32, saved_model.",
-    )
+    FLAGS.strings("formats", _DEFAULTS.formats, f"Formats, of {', '.join(FORMATS)}.")
 with FLAGS.group("TFLite"):
-    FLAGS.integer("batch_size", 1, "Windows of a call; 0 for any number.")
-    FLAGS.string("edges", "int8", "Real inputs and quantiles of the int8 file: int8 or float32.")
-    FLAGS.boolean("ptq", False, "Quantize a float run after training.")
-    FLAGS.integer("calibration_batches", 100, "With --ptq: batches of the training split.")
+    FLAGS.integer("batch_size", _DEFAULTS.batch_size, "Windows of a call; 0 for any number.")
+    FLAGS.choice("edges", _DEFAULTS.edges, EDGES, "Real inputs and quantiles of the int8 file.")
+    FLAGS.boolean("ptq", _DEFAULTS.ptq, "Quantize a float run after training.")
+    FLAGS.integer(
+        "calibration_batches",
+        _DEFAULTS.calibration_batches,
+        "With --ptq: batches of the training split.",
+    )
 with FLAGS.group("Verification"):
-    FLAGS.boolean("verify", True, "Run the files and compare them with the trained model.")
-    FLAGS.integer("verify_windows", 1000, "Windows of the test split; 0 for all.")
-    FLAGS.boolean("by_tensor", False, "Compare every observed tensor and operator, too.")
+    FLAGS.boolean("verify", _DEFAULTS.verify, "Run the files and compare them with the model.")
+    FLAGS.integer(
+        "verify_windows", _DEFAULTS.verify_windows, "Windows of the test split; 0 for all."
+    )
+    FLAGS.boolean("by_tensor", _DEFAULTS.by_tensor, "Compare every tensor and operator, too.")
 
 
 def main(flags: Values) -> None:
@@ -38,14 +43,15 @@ def main(flags: Values) -> None:
     for name in ("run_dir", "output_dir"):
         if not getattr(flags, name):
             raise InputError(f"An export needs --run_dir and --output_dir. Received: no --{name}.")
+    options = ExportOptions(
+        **{field.name: getattr(flags, field.name) for field in dataclasses.fields(ExportOptions)}
+    )
     import_tensorflow()
     from export import parity
-    from export.exporting import ExportOptions, export_run
+    from export.exporting import export_run
     from export.tensors import operator_table, tensor_table
     from tft_keras.training import Run
 
-    names = ExportOptions.__dataclass_fields__
-    options = ExportOptions(**{name: getattr(flags, name) for name in names})
     content = export_run(
         Run.open(flags.run_dir),
         flags.output_dir,
@@ -54,9 +60,8 @@ def main(flags: Values) -> None:
     )
     for name, file in content["files"].items():
         print(f"{name:<16}{file['bytes']:>12,} bytes, {file['conversion_seconds']} s to convert")
-        for violation in file.get("census", {}).get("violations", []):
-            if name == "tflite_int8":
-                print(f"  not int8: {violation}")
+        if name == INT8:
+            print("".join(f"  not int8: {each}\n" for each in file["census"]["violations"]), end="")
     report = content["parity"]
     if report:
         print(parity.table(report))

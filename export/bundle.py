@@ -14,13 +14,12 @@ _MAIN = """\
 import pathlib
 import sys
 
-sys.path.insert(0, sys.argv[0])
 from export.runtime import main
 
 sys.exit(main(folder=str(pathlib.Path(sys.argv[0]).resolve().parent)))
 """
 # What `export.runtime` imports, and what that imports: no TensorFlow.
-_MODULES = ("__init__", "atomic", "config", "errors", "data/*")
+_MODULES = ("__init__", "atomic", "config", "errors", "tiers", "data/*")
 
 
 def write_bundle(path: str | os.PathLike[str]) -> None:
@@ -32,7 +31,7 @@ def write_bundle(path: str | os.PathLike[str]) -> None:
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("__main__.py", _MAIN)
         root = pathlib.Path(export.__file__).parent
-        for name in ("__init__", "runtime"):
+        for name in ("__init__", "options", "runtime"):
             archive.write(root / f"{name}.py", f"export/{name}.py")
         root = pathlib.Path(tft_keras.__file__).parent
         for pattern in _MODULES:

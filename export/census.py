@@ -34,11 +34,6 @@ class Operator:
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
 
-    @property
-    def is_float(self) -> bool:
-        """Whether it computes in floating point."""
-        return any(tensor.type.startswith("float") for tensor in self.outputs)
-
 
 @dataclasses.dataclass(frozen=True)
 class Tensor:
@@ -92,24 +87,18 @@ class Census:
         return totals
 
     def float_islands(self) -> list[list[Operator]]:
-        """Returns the connected groups of operators that touch a float tensor."""
-        operators = [op for op in self.operators if op.is_float or _reads_float(op)]
-        group_of: dict[int, list[Operator]] = {}
-        groups: list[list[Operator]] = []
-        for operator in operators:
-            joined = [operator]
-            tensors = [t for t in (*operator.inputs, *operator.outputs) if _is_activation(t)]
-            for tensor in tensors:
-                other = group_of.get(tensor.place)
-                if other is not None and other is not joined and other in groups:
-                    groups.remove(other)
-                    joined[:0] = other
-            groups.append(joined)
-            for member in joined:
-                for tensor in (*member.inputs, *member.outputs):
-                    if _is_activation(tensor):
-                        group_of[tensor.place] = joined
-        return groups
+        """Returns the groups of operators that are connected by float tensors."""
+        islands: list[tuple[set[int], list[Operator]]] = []
+        for operator in self.operators:
+            tensors = (*operator.inputs, *operator.outputs)
+            places = {tensor.place for tensor in tensors if _is_activation(tensor)}
+            if not places:
+                continue
+            joined = [island for island in islands if island[0] & places]
+            islands = [island for island in islands if not island[0] & places]
+            members = [member for _, others in joined for member in others]
+            islands.append((places.union(*(p for p, _ in joined)), [*members, operator]))
+        return [operators for _, operators in islands]
 
     def violations(self) -> list[str]:
         """Returns what breaks the rules of an int8 file; empty if nothing does.
@@ -147,23 +136,24 @@ class Census:
 
     def text(self) -> str:
         """Returns the census as a table."""
+        content = self.to_dict()
         lines = [f"{self.size:,} bytes, {len(self.operators)} operators", "", "operators by type"]
-        for kind, types in self.counts().items():
+        for kind, types in content["operators"].items():
             cells = ", ".join(f"{count} {type_}" for type_, count in sorted(types.items()))
             lines.append(f"  {kind:<24}{cells}")
         lines += ["", "constants by type"]
-        for type_, total in sorted(self.constants().items()):
+        for type_, total in sorted(content["constants"].items()):
             lines.append(f"  {type_:<24}{total['tensors']} tensors, {total['bytes']:,} bytes")
-        if self.float_islands():
+        if content["float_islands"]:
             lines += ["", "left in float, each between other tensors"]
-        for kinds, count in self.to_dict()["float_islands"].items():
+        for kinds, count in content["float_islands"].items():
             lines.append(f"  {count} times {kinds}")
-        violations = self.violations()
+        violations = content["violations"]
         lines += ["", "not int8" if violations else "all arithmetic is int8 but for the above"]
-        shown = [f"  {violation}" for violation in violations[:_SHOWN]]
+        lines += [f"  {violation}" for violation in violations[:_SHOWN]]
         if len(violations) > _SHOWN:
-            shown.append(f"  and {len(violations) - _SHOWN} more")
-        return "\n".join([*lines, *shown])
+            lines.append(f"  and {len(violations) - _SHOWN} more")
+        return "\n".join(lines)
 
 
 def _described(operators: list[Operator]) -> str:
@@ -175,27 +165,21 @@ def _is_activation(tensor: Tensor) -> bool:
     return tensor.type.startswith("float") and not tensor.constant_bytes
 
 
-def _reads_float(operator: Operator) -> bool:
-    return any(tensor.type.startswith("float") for tensor in operator.inputs)
-
-
 def take_census(content: bytes) -> Census:
     """Reads the content of a .tflite file."""
-    from tensorflow.lite.python import schema_py_generated as schema
-    from tensorflow.lite.tools import flatbuffer_utils
+    from export.flatbuffer import Graph, Kind, Type
 
-    model = flatbuffer_utils.convert_bytearray_to_object(bytearray(content))
-    kinds = {value: name for name, value in vars(schema.BuiltinOperator).items() if name.isupper()}
-    types = {v: n.lower() for n, v in vars(schema.TensorType).items() if n.isupper()}
-    subgraph = model.subgraphs[0]
+    graph = Graph(content)
+    kinds = {value: name for name, value in vars(Kind).items() if name.isupper()}
+    types = {value: name.lower() for name, value in vars(Type).items() if name.isupper()}
 
     def tensor(place: int) -> Tensor:
-        given = subgraph.tensors[place]
-        quantization, data = given.quantization, model.buffers[given.buffer].data
+        given, data = graph.tensors[place], graph.data(place)
+        quantization = given.quantization
         scales = () if quantization is None or quantization.scale is None else quantization.scale
         zeros = () if not len(scales) else quantization.zeroPoint
         return Tensor(
-            place,
+            int(place),
             given.name.decode(),
             types[given.type],
             tuple(int(size) for size in (() if given.shape is None else given.shape)),
@@ -205,17 +189,16 @@ def take_census(content: bytes) -> Census:
         )
 
     def operator(given: Any) -> Operator:
-        code = model.operatorCodes[given.opcodeIndex]
-        kind = kinds[max(code.builtinCode, code.deprecatedBuiltinCode)]
         inputs = tuple(tensor(place) for place in given.inputs if place >= 0)
-        return Operator(kind, inputs, tuple(tensor(place) for place in given.outputs))
+        outputs = tuple(tensor(place) for place in given.outputs)
+        return Operator(kinds[graph.kind(given)], inputs, outputs)
 
     return Census(
         len(content),
-        tuple(operator(given) for given in subgraph.operators),
-        tuple(tensor(place) for place in subgraph.inputs),
-        tuple(tensor(place) for place in subgraph.outputs),
-        len(model.subgraphs),
+        tuple(operator(given) for given in graph.operators),
+        tuple(tensor(place) for place in graph.subgraph.inputs),
+        tuple(tensor(place) for place in graph.subgraph.outputs),
+        len(graph.model.subgraphs),
     )
 
 

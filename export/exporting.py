@@ -13,65 +13,21 @@ from typing import Any
 from export.bundle import write_bundle
 from export.census import take_census
 from export.manifest import file_entry, input_sizes, manifest
-from export.runtime import FLOAT32, INT8, MANIFEST
+from export.options import FLOAT32, INT8, SAVED_MODEL, ExportOptions
+from export.runtime import MANIFEST
 from export.saved_model import write_saved_model
 from export.tflite import convert_float32, convert_int8
-from export.verification import SAVED_MODEL, verify
+from export.verification import verify
 from tft_keras import atomic, quantization
 from tft_keras.data import PreparedData
-from tft_keras.errors import InputError, nearest
+from tft_keras.errors import InputError
 from tft_keras.evaluation import table_of
 from tft_keras.model import TemporalFusionTransformer
 from tft_keras.training import Run
+from tft_keras.training.checkpoints import load_weights
 from tft_keras.training.model_building import build_model
 
-FORMATS = (INT8, FLOAT32, SAVED_MODEL)
-EDGES = ("int8", "float32")
 BUNDLE = "forecast.pyz"
-
-
-@dataclasses.dataclass(frozen=True)
-class ExportOptions:
-    """What to export, and how.
-
-    Args:
-        formats: of `tflite_int8`, `tflite_float32`, `saved_model`.
-        batch_size: windows of a call of the .tflite files; 0 for any number.
-        edges: type of the int8 file's real inputs and of its quantiles, `int8` or `float32`.
-        ptq: whether a float run is quantized after training.
-        calibration_batches: batches of the training split that its ranges come from.
-        verify: whether the files are run and compared with the model.
-        verify_windows: windows to compare on; 0 for the whole test split.
-        by_tensor: whether every observed tensor is compared, too.
-    """
-
-    formats: tuple[str, ...] = FORMATS
-    batch_size: int = 1
-    edges: str = "int8"
-    ptq: bool = False
-    calibration_batches: int = 100
-    verify: bool = True
-    verify_windows: int = 1000
-    by_tensor: bool = False
-
-    def __post_init__(self) -> None:
-        for name in self.formats:
-            if name not in FORMATS:
-                raise InputError(
-                    f"formats are among {', '.join(FORMATS)}. Received: {name!r}."
-                    f"{nearest(name, FORMATS)}"
-                )
-        if not self.formats:
-            raise InputError(f"formats are among {', '.join(FORMATS)}. Received: none.")
-        if self.edges not in EDGES:
-            raise InputError(
-                f"edges must be one of {', '.join(EDGES)}. Received: edges={self.edges!r}."
-            )
-        for name, least in (("batch_size", 0), ("verify_windows", 0), ("calibration_batches", 1)):
-            if getattr(self, name) < least:
-                raise InputError(
-                    f"{name} must be at least {least}. Received: {name}={getattr(self, name)}."
-                )
 
 
 def export_run(
@@ -149,7 +105,7 @@ def _model(
     """Returns the run's model in float32, quantized now if the options say so."""
     training = dataclasses.replace(run.config.training, precision="float32")
     model = build_model(dataclasses.replace(run.config, training=training))
-    model.set_weights(run.model().get_weights())
+    load_weights(run.weights_path(), model)
     if model.quantized:
         unseen = [row["name"] for row in model.observer_report() if row["state"] == "unseen"]
         if unseen:

@@ -15,22 +15,19 @@ NUMPY_TYPES = {Type.FLOAT32: np.float32, Type.INT8: np.int8, Type.INT32: np.int3
 
 
 class Graph:
-    """The one subgraph of a .tflite file. Tensors are known by their places.
+    """The first subgraph of a .tflite file, the only one where there is no control flow.
+
+    Tensors are known by their places.
 
     Args:
         content: of the file.
 
     Attributes:
-        operators, tensors: as the schema has them; `replace` and `drop_unused` keep them right.
+        operators, tensors: as the schema has them.
     """
 
     def __init__(self, content: bytes):
         self.model = flatbuffer_utils.convert_bytearray_to_object(bytearray(content))
-        if len(self.model.subgraphs) != 1:
-            raise ValueError(
-                f"A graph without control flow has one subgraph. Received: "
-                f"{len(self.model.subgraphs)}."
-            )
         self.subgraph = self.model.subgraphs[0]
         for operator in self.subgraph.operators:
             operator.inputs, operator.outputs = list(operator.inputs), list(operator.outputs)
@@ -49,7 +46,11 @@ class Graph:
 
     def kind(self, operator: Any) -> int:
         """Returns which builtin operator it is."""
-        code = self.model.operatorCodes[operator.opcodeIndex]
+        return self._builtin(self.model.operatorCodes[operator.opcodeIndex])
+
+    @staticmethod
+    def _builtin(code: Any) -> int:
+        # Numbers above 127 are in one field, those below in the other one, or in both.
         return max(code.builtinCode, code.deprecatedBuiltinCode)
 
     def producers(self) -> dict[int, Any]:
@@ -104,12 +105,17 @@ class Graph:
 
     def new_operator(self, kind: int, inputs: list[int], outputs: list[int], version: int = 1):
         """Returns an operator without options."""
-        code = schema.OperatorCodeT()
-        code.builtinCode, code.version, code.deprecatedBuiltinCode = kind, version, min(kind, 127)
-        self.model.operatorCodes.append(code)
-        index = len(self.model.operatorCodes) - 1
+        codes = self.model.operatorCodes
+        there = [c for c in codes if self._builtin(c) == kind and c.version >= version]
+        if not there:
+            code = schema.OperatorCodeT()
+            code.builtinCode, code.version = kind, version
+            code.deprecatedBuiltinCode = min(kind, 127)
+            codes.append(code)
+            there = [code]
         operator = schema.OperatorT()
-        operator.opcodeIndex, operator.inputs, operator.outputs = index, inputs, outputs
+        operator.opcodeIndex = next(i for i, code in enumerate(codes) if code is there[0])
+        operator.inputs, operator.outputs = inputs, outputs
         return operator
 
     def input_names(self) -> list[str]:
@@ -177,18 +183,11 @@ class Graph:
         self.model.buffers = [self.model.buffers[place] for place in used]
         for owner in (*self.tensors, *(self.model.metadata or [])):
             owner.buffer = places[owner.buffer]
-        codes: dict[tuple[int, int], Any] = {}
+        used = sorted({operator.opcodeIndex for operator in self.operators})
+        places = {old: new for new, old in enumerate(used)}
+        self.model.operatorCodes = [self.model.operatorCodes[place] for place in used]
         for operator in self.operators:
-            code = self.model.operatorCodes[operator.opcodeIndex]
-            codes.setdefault((self.kind(operator), code.version), code)
-        kinds, places = self.operators, list(codes)
-        indices = [
-            places.index((self.kind(op), self.model.operatorCodes[op.opcodeIndex].version))
-            for op in kinds
-        ]
-        self.model.operatorCodes = list(codes.values())
-        for operator, index in zip(self.operators, indices, strict=True):
-            operator.opcodeIndex = index
+            operator.opcodeIndex = places[operator.opcodeIndex]
 
     def content(self) -> bytes:
         """Returns the file."""

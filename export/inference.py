@@ -36,19 +36,20 @@ def input_signature(
         batch_size: `None` for any number of windows.
     """
     return {
-        name: tf.TensorSpec((batch_size, *value.shape[1:]), value.dtype, name=name)
-        for name, value in model.example_inputs(1).items()
+        name: tf.TensorSpec(
+            (batch_size, *shape), tf.float32 if name.endswith("_real") else tf.int32, name
+        )
+        for name, shape in model.config.input_shapes().items()
     }
 
 
 def quantiles_function(
     model: TemporalFusionTransformer, batch_size: int | None
-) -> tf.types.experimental.GenericFunction:
+) -> tf.types.experimental.ConcreteFunction:
     """Returns the function from named inputs to `quantiles` (batch, horizon, quantiles)."""
 
     def quantiles(**inputs):
         return {"quantiles": model(inputs, training=False)}
 
     function = tf.function(quantiles, autograph=False)
-    function.get_concrete_function(**input_signature(model, batch_size))
-    return function
+    return function.get_concrete_function(**input_signature(model, batch_size))

@@ -11,9 +11,6 @@ import numpy as np
 
 from export.flatbuffer import Graph, Kind, Type
 
-# Operators that only move values: in int8 as exact as in float.
-_MOVING = {Kind.RESHAPE, Kind.TRANSPOSE, Kind.STRIDED_SLICE, Kind.SLICE, Kind.SPLIT, Kind.SQUEEZE}
-
 
 def integer_codes(graph: Graph) -> None:
     """Lets tables be looked up by the codes of int8 tensors as they are.
@@ -83,7 +80,7 @@ def float_means(graph: Graph) -> None:
     The converter takes the mean in int8, rounded to its input's steps, before it widens it;
     training took it in float.
     """
-    consumers = graph.consumers()
+    consumers, renamed = graph.consumers(), {}
     widened: dict[int, int] = {}
     for operator in graph.operators:
         if graph.kind(operator) == Kind.DEQUANTIZE:
@@ -101,8 +98,10 @@ def float_means(graph: Graph) -> None:
             operator.outputs = [mean]
             for following in after:
                 graph.operators.remove(following)
-            _rename(graph, dict.fromkeys(others, mean))
-            _sort(graph)
+            renamed |= dict.fromkeys(others, mean)
+    _rename(graph, renamed)
+    # What widens a mean's input may have stood behind it.
+    _sort(graph)
 
 
 def drop_copies(graph: Graph) -> None:
@@ -123,35 +122,36 @@ def drop_copies(graph: Graph) -> None:
 def fold_constants(graph: Graph) -> None:
     """Computes once what only moves the values of constants."""
     for operator in list(graph.operators):
-        kind, inputs = graph.kind(operator), operator.inputs
-        if kind not in _MOVING or any(graph.data(place) is None for place in inputs):
+        if any(graph.data(place) is None for place in operator.inputs):
             continue
-        value = _moved(graph, kind, operator)
+        value = _moved(graph, operator)
         if value is None:
             continue
         graph.set_value(operator.outputs[0], value)
         graph.operators.remove(operator)
 
 
-def _moved(graph: Graph, kind: int, operator: Any) -> np.ndarray | None:
+def _moved(graph: Graph, operator: Any) -> np.ndarray | None:
+    """Returns the result of an operator that only moves values; `None` for others."""
+    kind = graph.kind(operator)
+    if kind not in (Kind.RESHAPE, Kind.TRANSPOSE, Kind.STRIDED_SLICE):
+        return None
     value = graph.value(operator.inputs[0])
     shape = tuple(graph.tensors[operator.outputs[0]].shape)
-    if kind in (Kind.RESHAPE, Kind.SQUEEZE):
+    if kind == Kind.RESHAPE:
         return value.reshape(shape)
     if kind == Kind.TRANSPOSE:
         return value.transpose(graph.value(operator.inputs[1]))
-    if kind == Kind.STRIDED_SLICE:
-        begin, _, strides = (graph.value(place) for place in operator.inputs[1:])
-        options = operator.builtinOptions
-        masks = (options.ellipsisMask, options.newAxisMask, options.shrinkAxisMask)
-        if any(masks) or (strides != 1).any():
-            return None
-        first = [
-            0 if options.beginMask >> axis & 1 else int(start) % max(size, 1)
-            for axis, (start, size) in enumerate(zip(begin, value.shape, strict=True))
-        ]
-        return value[tuple(slice(f, f + s) for f, s in zip(first, shape, strict=True))]
-    return None
+    begin, _, strides = (graph.value(place) for place in operator.inputs[1:])
+    options = operator.builtinOptions
+    masks = (options.ellipsisMask, options.newAxisMask, options.shrinkAxisMask)
+    if any(masks) or (strides != 1).any():
+        return None
+    first = [
+        0 if options.beginMask >> axis & 1 else int(start) % max(size, 1)
+        for axis, (start, size) in enumerate(zip(begin, value.shape, strict=True))
+    ]
+    return value[tuple(slice(f, f + s) for f, s in zip(first, shape, strict=True))]
 
 
 def per_tensor_weights(graph: Graph) -> None:

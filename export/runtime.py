@@ -20,13 +20,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from export.options import FLOAT32, INT8
 from tft_keras import atomic
 from tft_keras.data import Preprocessing
 from tft_keras.data.forecasts import forecast_table
 from tft_keras.errors import InputError, nearest
 
 MANIFEST = "manifest.json"
-INT8, FLOAT32 = "tflite_int8", "tflite_float32"
 
 
 class ExportedModel:

@@ -36,10 +36,12 @@ class ServedModel(tf.Module):
 
     Args:
         model: computes the quantiles.
-        preprocessing: of the run.
+        preprocessing: of the run; without one there is no `forecast`.
     """
 
-    def __init__(self, model: TemporalFusionTransformer, preprocessing: Preprocessing):
+    def __init__(
+        self, model: TemporalFusionTransformer, preprocessing: Preprocessing | None = None
+    ):
         super().__init__(name="served")
         # Variables alone: a Keras model would be traced and saved once more.
         self.weights = list(model.weights)
@@ -57,12 +59,12 @@ class ServedModel(tf.Module):
         def forecast(**inputs):
             return {"forecast": _forecast(self.predict, preprocessing, inputs)}
 
+        signatures = {QUANTILES: (quantiles, scaled)}
+        if preprocessing is not None:
+            signatures[FORECAST] = (forecast, _raw(scaled, preprocessing))
         self.functions = {
             name: tf.function(function, autograph=False).get_concrete_function(**signature)
-            for name, function, signature in (
-                (QUANTILES, quantiles, scaled),
-                (FORECAST, forecast, _raw(scaled, preprocessing)),
-            )
+            for name, (function, signature) in signatures.items()
         }
 
 
@@ -141,13 +143,15 @@ def _parameters(scaler: Scaler, series: tf.Tensor, rank: int) -> tuple[tf.Tensor
 
 
 def write_saved_model(
-    model: TemporalFusionTransformer, preprocessing: Preprocessing, path: str | os.PathLike[str]
+    model: TemporalFusionTransformer,
+    preprocessing: Preprocessing | None,
+    path: str | os.PathLike[str],
 ) -> None:
     """Writes the SavedModel of a run into `path`/1.
 
     Args:
         model: in float32.
-        preprocessing: of the run.
+        preprocessing: of the run; without one there is no `forecast` signature.
         path: a folder that TensorFlow Serving can take as a model's base path.
     """
     served = ServedModel(model, preprocessing)

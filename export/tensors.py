@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from tft_keras.data.windows import Inputs
 from tft_keras.model import TemporalFusionTransformer
 from tft_keras.quantization import listening
 
+# Of scales that are equal but for their rounding to float32.
+_SAME_SCALE = 1e-5
 _MOVING = {"RESHAPE", "TRANSPOSE", "STRIDED_SLICE", "SPLIT", "UNPACK", "PACK", "CONCATENATION"}
 
 
@@ -57,8 +60,8 @@ def compare_tensors(
 ) -> list[dict[str, Any]]:
     """Compares every observed tensor with its int8 counterpart.
 
-    A tensor is known by its scale and zero point. Where several have the same ones, because the
-    mathematics gives them, the most alike are taken as counterparts.
+    A tensor is known by its scale and zero point. Where several have the same ones (the mathematics
+    gives them, or a tensor is there at every step of the LSTM), the most alike are counterparts.
 
     Args:
         model: the trained, quantized one.
@@ -68,21 +71,34 @@ def compare_tensors(
 
     Returns:
         For each tensor in the order of computing: name, values, different (share), largest (steps).
+        What the converter has computed once and for all has no counterpart, and so no values.
     """
     device, census = device_model(model), take_census(content)
     grids = {row["name"]: (row["scale"], row["zero_point"]) for row in model.observer_report()}
+    outputs = [t for op in census.operators if op.kind not in _MOVING for t in op.outputs]
+    stored = [tensor for tensor in outputs if tensor.type == "int8"]
     rows: dict[str, dict[str, Any]] = {}
     for inputs in windows:
         execution, seen = Execution(content, inputs, sizes), []
         quotients = {n: np.float32(a / sizes[n]) if n in sizes else a for n, a in inputs.items()}
         with listening(device, lambda name, tensor, seen=seen: seen.append((name, tensor))):
             device(quotients)
-        stored = [t for op in census.operators if op.kind not in _MOVING for t in op.outputs]
-        stored = [t for t in stored if t.type == "int8"]
+        groups: dict[tuple[float, int, int], list[tuple[str, np.ndarray]]] = {}
         for name, tensor in seen:
-            steps = _nearest(np.asarray(tensor), grids[name], stored, execution)
-            row = rows.setdefault(name, {"name": name, "values": 0, "different": 0, "largest": 0.0})
-            if steps is not None:
+            scale, zero_point = grids[name]
+            codes = np.round(np.ravel(tensor) / scale) + zero_point
+            groups.setdefault((scale, zero_point, codes.size), []).append((name, codes))
+            rows.setdefault(name, {"name": name, "values": 0, "different": 0, "largest": 0.0})
+        for (scale, zero_point, size), observed in groups.items():
+            others = [
+                execution.value(tensor).ravel()
+                for tensor in stored
+                if abs(tensor.scales[0] / scale - 1) < _SAME_SCALE
+                and tensor.zero_points[0] == zero_point
+                and tensor.elements == size
+            ]
+            for place, steps in _pairs([codes for _, codes in observed], others):
+                row = rows[observed[place][0]]
                 row["values"] += steps.size
                 row["different"] += int((steps > 0).sum())
                 row["largest"] = max(row["largest"], float(steps.max()))
@@ -91,26 +107,22 @@ def compare_tensors(
     return list(rows.values())
 
 
-def _nearest(
-    tensor: np.ndarray, grid: tuple[float, int], stored: list[Tensor], execution: Execution
-) -> np.ndarray | None:
-    """Returns the steps to the most alike of the stored tensors on its grid, and takes that out."""
-    scale, zero_point = grid
-    codes = np.round(tensor.ravel() / scale) + zero_point
-    best = None
-    for place, other in enumerate(stored):
-        same = abs(other.scales[0] / scale - 1) < 1e-5 and other.zero_points[0] == zero_point
-        if not same or other.elements != tensor.size:
-            continue
-        steps = np.abs(execution.value(other).ravel() - codes)
-        if best is None or steps.sum() < best[1].sum():
-            best = place, steps
-            if not steps.any():
-                break
-    if best is None:
-        return None
-    del stored[best[0]]
-    return best[1]
+def _pairs(
+    observed: list[np.ndarray], stored: list[np.ndarray]
+) -> Iterator[tuple[int, np.ndarray]]:
+    """Pairs tensors, the most alike first.
+
+    Yields:
+        The place of an observed tensor, and the steps between it and its counterpart.
+    """
+    if not stored:
+        return
+    others = np.stack(stored).astype(np.int16)
+    distances = np.stack([np.abs(others - codes).sum(axis=1) for codes in observed])
+    for _ in range(min(distances.shape)):
+        place, other = np.unravel_index(np.argmin(distances), distances.shape)
+        yield int(place), np.abs(others[other] - observed[place])
+        distances[place] = distances[:, other] = np.inf
 
 
 def tensor_table(rows: list[dict[str, Any]], most: int = 20) -> str:

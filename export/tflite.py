@@ -11,7 +11,7 @@ from tensorflow.python.framework.convert_to_constants import convert_variables_t
 from export import passes
 from export.device_model import device_model
 from export.flatbuffer import Graph
-from export.inference import inference_model, input_signature, quantiles_function
+from export.inference import inference_model, quantiles_function
 from tft_keras.model import TemporalFusionTransformer
 from tft_keras.quantization import observer_mode
 
@@ -63,12 +63,8 @@ def _converter(model: TemporalFusionTransformer, batch_size: int | None) -> tf.l
 
     The converter would make them constants, too, but by way of a SavedModel of the whole model.
     """
-    signature = input_signature(model, batch_size)
-    concrete = quantiles_function(model, batch_size).get_concrete_function(**signature)
-    frozen = convert_variables_to_constants_v2(concrete)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return tf.lite.TFLiteConverter.from_concrete_functions([frozen], tf.Module())
+    frozen = convert_variables_to_constants_v2(quantiles_function(model, batch_size))
+    return tf.lite.TFLiteConverter.from_concrete_functions([frozen], tf.Module())
 
 
 def _convert(converter: tf.lite.TFLiteConverter) -> Graph:
@@ -78,9 +74,15 @@ def _convert(converter: tf.lite.TFLiteConverter) -> Graph:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return Graph(converter.convert())
+            graph = Graph(converter.convert())
     finally:
         logging.set_verbosity(level)
+    if len(graph.model.subgraphs) != 1:
+        raise ValueError(
+            "A model written out without loops converts to one subgraph. "
+            f"Received: {len(graph.model.subgraphs)}."
+        )
+    return graph
 
 
 def _finished(graph: Graph) -> bytes:

@@ -11,15 +11,18 @@ import tensorflow as tf
 
 from export import parity
 from export.inference import inference_model
-from export.runtime import FLOAT32, INT8, ExportedModel
+from export.options import FLOAT32, INT8, SAVED_MODEL
+from export.runtime import ExportedModel
 from export.saved_model import QUANTILES, VERSION
 from export.tensors import compare_operators, compare_tensors
 from tft_keras.data import PreparedData, Windows
+from tft_keras.data.forecasts import Predict
+from tft_keras.data.windows import Inputs
 from tft_keras.errors import InputError
 from tft_keras.model import TemporalFusionTransformer
 from tft_keras.quantization import observer_mode
+from tft_keras.training.accuracy import Comparison
 
-SAVED_MODEL = "saved_model"
 TRAINED, UNQUANTIZED = "trained model", "without quantization"
 _TENSOR_WINDOWS = 4
 
@@ -47,39 +50,42 @@ def verify(
         InputError: there is no window.
     """
     split, windows = _split(data)
-    positions = parity.chosen_positions(windows, count)
-    comparison = parity.Comparison(windows, positions)
-    quantiles = model.config.quantiles
-    report: dict[str, Any] = {"split": split, "windows": len(positions), "files": {}}
-
-    def add(name: str, predicted: np.ndarray, difference: dict[str, Any]) -> None:
-        accuracy = comparison.accuracy(predicted, quantiles)
-        report["files"][name] = {"accuracy": accuracy} | difference
-
+    comparison = Comparison(windows, parity.chosen_positions(windows, count))
     reference = comparison.predict(model.predict_on_batch)
-    add(TRAINED, reference, {})
+    predictions: dict[str, tuple[np.ndarray, dict[str, Any]]] = {TRAINED: (reference, {})}
+    report: dict[str, Any] = {"split": split, "windows": len(comparison.positions)}
     if (folder / SAVED_MODEL).exists():
         predicted = comparison.predict(saved_model_predict(folder))
-        add(SAVED_MODEL, predicted, parity.relative(reference, predicted))
+        predictions[SAVED_MODEL] = predicted, parity.relative(reference, predicted)
     if _has(folder, FLOAT32):
-        exported = ExportedModel(folder, FLOAT32)
         plain = reference
         if model.quantized:
-            copy = inference_model(model)
-            with observer_mode(copy, "off"):
-                run = tf.function(lambda inputs: copy(inputs, training=False), autograph=False)
-                plain = comparison.predict(run)
-            add(UNQUANTIZED, plain, {})
+            plain = _unquantized(model, comparison)
+            predictions[UNQUANTIZED] = plain, {}
+        exported = ExportedModel(folder, FLOAT32)
         predicted = comparison.predict(exported.predict)
-        add(FLOAT32, predicted, parity.relative(plain, predicted) | latency(exported, windows))
+        difference = parity.relative(plain, predicted) | latency(exported, windows)
+        predictions[FLOAT32] = predicted, difference
     if _has(folder, INT8):
         exported = ExportedModel(folder, INT8)
         predicted = comparison.predict(exported.predict)
         difference = parity.in_steps(reference, predicted, output_step(model))
-        add(INT8, predicted, difference | latency(exported, windows))
+        predictions[INT8] = predicted, difference | latency(exported, windows)
         if by_tensor:
-            report |= _by_tensor(folder, model, exported, windows, positions)
+            report |= _by_tensor(folder, model, exported, windows, comparison.positions)
+    report["files"] = {
+        name: {"accuracy": comparison.accuracy(predicted, model.config.quantiles)} | difference
+        for name, (predicted, difference) in predictions.items()
+    }
     return report
+
+
+def _unquantized(model: TemporalFusionTransformer, comparison: Comparison) -> np.ndarray:
+    """Returns what a quantized model forecasts without quantization."""
+    copy = inference_model(model)
+    with observer_mode(copy, "off"):
+        run = tf.function(lambda inputs: copy(inputs, training=False), autograph=False)
+        return comparison.predict(run)
 
 
 def _by_tensor(
@@ -110,16 +116,16 @@ def output_step(model: TemporalFusionTransformer) -> float:
     return rows["head/quantiles"]
 
 
-def saved_model_predict(folder: pathlib.Path) -> parity.Predict:
+def saved_model_predict(folder: pathlib.Path) -> Predict:
     """Returns the function of the first signature of an exported SavedModel."""
     loaded = tf.saved_model.load(str(folder / SAVED_MODEL / VERSION))
-    signature = loaded.signatures[QUANTILES]
 
-    def predict(inputs):
+    def predict(inputs: Inputs) -> np.ndarray:
+        # By way of `loaded`, which must live as long as its signatures.
+        signature = loaded.signatures[QUANTILES]
         result = signature(**{name: tf.constant(array) for name, array in inputs.items()})
         return result["quantiles"].numpy()
 
-    predict.loaded = loaded  # which must live as long as its signature
     return predict
 
 

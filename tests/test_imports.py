@@ -13,6 +13,8 @@ ROOMS = (
     "tft_keras.errors",
     "tft_keras.atomic",
     "tft_keras.apart",
+    "tft_keras.tiers",
+    "tft_keras.process_memory",
     "tft_keras.config",
     "tft_keras.step_memory",
     "tft_keras.recompute",

@@ -11,7 +11,8 @@ import tf_keras as keras
 from tests.support import TINY, random_inputs, random_targets
 from tft_keras.apart import run_apart
 from tft_keras.losses import QuantileLoss
-from tft_keras.model import TIERS, TemporalFusionTransformer
+from tft_keras.model import TemporalFusionTransformer
+from tft_keras.tiers import TIERS
 
 STEPS = 50
 EPOCHS = 10

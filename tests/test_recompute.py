@@ -8,8 +8,9 @@ import tf_keras as keras
 from tests.support import TINY, dense_gradients, random_inputs, random_targets, randomize
 from tft_keras.layers.dropout import dropout
 from tft_keras.losses import QuantileLoss
-from tft_keras.model import BLOCKS, TIERS, TemporalFusionTransformer
+from tft_keras.model import TemporalFusionTransformer
 from tft_keras.recompute import is_recomputing, once, recompute
+from tft_keras.tiers import BLOCKS, TIERS
 
 MODES = {
     "eager": lambda function: function,

@@ -10,10 +10,9 @@ import dataclasses
 from typing import Any, TypeVar
 
 from tft_keras.errors import InputError, nearest
+from tft_keras.tiers import TIERS
 
 _Config = TypeVar("_Config", bound="Config")
-
-GRADIENT_CHECKPOINTING_TIERS = ("off", "aggressive", "full")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,6 +117,27 @@ class ModelConfig(Config):
     def history_variables(self) -> int:
         """Variables of one past step: observed and known."""
         return self.observed_real + len(self.observed_categorical) + self.known_variables
+
+    def input_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Returns the shape of one window's part of each of the model's inputs, by name.
+
+        Real ones (`..._real`) are float32, codes (`..._categorical`) int32; the last axis are the
+        variables. Roles without variables of a kind have no such input.
+        """
+        steps = self.encoder_steps + self.horizon
+        shapes = {}
+        for role, time in (
+            ("static", ()),
+            ("known", (steps,)),
+            ("observed", (self.encoder_steps,)),
+        ):
+            for kind, count in (
+                ("real", getattr(self, f"{role}_real")),
+                ("categorical", len(getattr(self, f"{role}_categorical"))),
+            ):
+                if count:
+                    shapes[f"{role}_{kind}"] = (*time, count)
+        return shapes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -235,7 +255,7 @@ class TrainingConfig(Config):
         for name, choices in (
             ("learning_rate_decay", ("constant", "cosine")),
             ("precision", ("float32", "mixed_bfloat16", "mixed_float16")),
-            ("gradient_checkpointing", GRADIENT_CHECKPOINTING_TIERS),
+            ("gradient_checkpointing", tuple(TIERS)),
         ):
             rule = f"{name} must be one of {', '.join(choices)}."
             self._require(getattr(self, name) in choices, rule, name)

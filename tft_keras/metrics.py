@@ -12,6 +12,11 @@ from typing import Any
 import numpy as np
 
 
+def median_place(quantiles: Sequence[float]) -> int:
+    """Returns the place of the quantile nearest to 0.5, which is the point forecast."""
+    return int(np.abs(np.asarray(quantiles) - 0.5).argmin())
+
+
 class ForecastMetrics:
     """Collects forecasts and actual values and gives the measures of them.
 
@@ -36,7 +41,7 @@ class ForecastMetrics:
     def __init__(self, quantiles: Sequence[float], horizon: int, point: bool = False) -> None:
         self._point = point
         self._quantiles = np.asarray(quantiles, np.float64)
-        self._median = int(np.abs(self._quantiles - 0.5).argmin())
+        self._median = median_place(quantiles)
         names = ("cells", "magnitude", "absolute", "squared", "symmetric", "covered", "crossed")
         self._sums = {name: np.zeros(horizon) for name in names}
         self._losses = np.zeros((horizon, len(quantiles)))

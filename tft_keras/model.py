@@ -11,7 +11,6 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tft_keras.config import ModelConfig
-from tft_keras.errors import InputError, nearest
 from tft_keras.layers.dropout import SeedSource, derive_seed
 from tft_keras.layers.gated_linear_unit import GatedSkip
 from tft_keras.layers.gated_residual_network import GatedResidualNetwork
@@ -28,18 +27,9 @@ from tft_keras.quantization import FreezableMovingAverageQuantizer
 from tft_keras.quantization import control as quantization
 from tft_keras.quantization.biases import connect_biases
 from tft_keras.recompute import recompute
+from tft_keras.tiers import blocks_of
 
 ROLES = ("static", "known", "observed")
-BLOCKS = (
-    "static_encoder",
-    "history_encoder",
-    "future_encoder",
-    "lstm_encoder",
-    "lstm_decoder",
-    "temporal_attention",
-    "variable_selection",
-)
-TIERS = {"off": (), "aggressive": BLOCKS[:6], "full": BLOCKS}
 
 
 @keras.utils.register_keras_serializable("tft_keras")
@@ -61,8 +51,8 @@ class TemporalFusionTransformer(keras.Model):
     Args:
         config: `ModelConfig`, or the dict it gives.
         seed: of the dropout masks.
-        gradient_checkpointing: `off`, `aggressive`, `full`, or the names of the blocks (`BLOCKS`)
-            that are recomputed in the backward pass instead of kept in memory.
+        gradient_checkpointing: `off`, `aggressive`, `full`, or the names of the blocks
+            (`tft_keras.tiers`) that are recomputed in the backward pass instead of kept in memory.
         selection_group_size: variables that variable selection processes at once; by default as
             many as fit a processor's cache.
         quantized: whether leaves and observers quantize (`tft_keras.quantization`).
@@ -140,11 +130,7 @@ class TemporalFusionTransformer(keras.Model):
             units, context_units=context, dropout=dropout, name="enrichment", **quantized
         )
         self.attention = InterpretableAttention(
-            units,
-            config.num_heads,
-            config.horizon,
-            name="attention",
-            **quantized,
+            units, config.num_heads, config.horizon, name="attention", **quantized
         )
         self.attention_skip = GatedSkip(units, dropout, name="attention_skip", **quantized)
         self.position_wise = GatedResidualNetwork(
@@ -290,11 +276,7 @@ class TemporalFusionTransformer(keras.Model):
         real, categorical = f"{role}_real", f"{role}_categorical"
         return Embedded(
             *embedding(
-                inputs.get(real),
-                inputs.get(categorical),
-                size=sizes.get(real),
-                observe=observe,
-                training=training,
+                inputs.get(real), inputs.get(categorical), sizes.get(real), observe, training
             )
         )
 
@@ -352,24 +334,14 @@ class TemporalFusionTransformer(keras.Model):
 
     def example_inputs(self, windows: int = 2) -> dict[str, tf.Tensor]:
         """Returns inputs of the right shapes: real ones spread over [-1, 1], codes of 0."""
-        config, inputs = self.config, {}
-        for role, steps in (
-            ("static", ()),
-            ("known", (config.encoder_steps + config.horizon,)),
-            ("observed", (config.encoder_steps,)),
-        ):
-            real, categories = (
-                getattr(config, f"{role}_real"),
-                getattr(config, f"{role}_categorical"),
-            )
-            if real:
-                shape = (windows, *steps, real)
+        inputs = {}
+        for name, shape in self.config.input_shapes().items():
+            shape = (windows, *shape)
+            if name.endswith("_real"):
                 values = tf.linspace(-1.0, 1.0, math.prod(shape))
-                inputs[f"{role}_real"] = tf.reshape(tf.cast(values, tf.float32), shape)
-            if categories:
-                inputs[f"{role}_categorical"] = tf.zeros(
-                    (windows, *steps, len(categories)), tf.int32
-                )
+                inputs[name] = tf.reshape(tf.cast(values, tf.float32), shape)
+            else:
+                inputs[name] = tf.zeros(shape, tf.int32)
         return inputs
 
     @property
@@ -382,15 +354,7 @@ class TemporalFusionTransformer(keras.Model):
 
     @gradient_checkpointing.setter
     def gradient_checkpointing(self, choice: str | tuple[str, ...]) -> None:
-        names = TIERS.get(choice) if isinstance(choice, str) else tuple(choice)
-        known = (*TIERS, *BLOCKS)
-        for name in (choice,) if names is None else names:
-            if names is None or name not in BLOCKS:
-                raise InputError(
-                    f"gradient_checkpointing is one of {', '.join(TIERS)}, or lists blocks out of "
-                    f"{', '.join(BLOCKS)}. Received: gradient_checkpointing={choice!r}."
-                    f"{nearest(str(name), known)}"
-                )
+        names = blocks_of(choice)
         self._gradient_checkpointing = choice if isinstance(choice, str) else names
         self._recomputed = frozenset(names)
         for encoder, name in (
@@ -408,11 +372,8 @@ class TemporalFusionTransformer(keras.Model):
         self.train_function = None
 
     def _query_size(self, recomputed: bool) -> int:
-        """Returns how many of the horizon's steps the attention processes at once.
-
-        Several tensors of the scores' size are kept for each part; recomputed, all of a part's at
-        once are most of the peak, so that parts are smaller.
-        """
+        """Returns how many of the horizon's steps the attention processes at once."""
+        # Several tensors of the scores' size belong to a part; recomputed, they make the peak.
         config = self.config
         scores = config.num_heads * (config.encoder_steps + config.horizon)
         return default_size(config.horizon, (8 if recomputed else 4) * scores)

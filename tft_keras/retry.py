@@ -12,10 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 from tft_keras.apart import run_apart
-from tft_keras.config import GRADIENT_CHECKPOINTING_TIERS as TIERS
 from tft_keras.errors import InputError
 from tft_keras.step_memory import MemoryLine
+from tft_keras.tiers import TIERS
 
+_TIERS = tuple(TIERS)  # each stronger than the one before
 _MEGABYTE = 2**20
 # Shares of the batch that did not fit, to be measured.
 _SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4)
@@ -60,9 +61,9 @@ def train_with_retry(attempt: Callable[[str | None], Any], run_path: str | os.Pa
                 "fit into memory is read from a memory-mapped copy: name its folder by --cache."
             )
         failed = training["gradient_checkpointing"]
-        if failed == TIERS[-1]:
+        if failed == _TIERS[-1]:
             raise _error(training["batch_size"], ending.shortage, run_path)
-        chosen = TIERS[TIERS.index(failed) + 1]
+        chosen = _TIERS[_TIERS.index(failed) + 1]
         warnings.warn(
             f"training ran out of memory with gradient_checkpointing={failed} ({ending.shortage}); "
             f"going on from the last checkpoint with gradient_checkpointing={chosen}",
@@ -96,7 +97,7 @@ def _error(batch_size: int, shortage: str, run_path: str | os.PathLike[str]) -> 
     safe = max(int(_SAFE * max(needs)), 1)
     return OutOfMemoryError(
         f"{rule} {received}, {_in_words(needs, batch_size)}. A batch size of {safe} fits: start a "
-        f"run with --batch_size={safe} --gradient_checkpointing={TIERS[-1]}."
+        f"run with --batch_size={safe} --gradient_checkpointing={_TIERS[-1]}."
     )
 
 

@@ -66,9 +66,9 @@ def _median_forecasts(
     run: Any, windows: Any, batch_size: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     from tft_keras.data.forecasts import forecast_batches
+    from tft_keras.metrics import median_place
 
-    quantiles = np.asarray(run.config.model.quantiles)
-    median = int(np.abs(quantiles - 0.5).argmin())
+    median = median_place(run.config.model.quantiles)
     predict = run.model().predict_on_batch
     for positions, forecast in forecast_batches(predict, windows, batch_size):
         yield positions, forecast[..., median]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tft_keras.errors import InputError
+from tft_keras.metrics import median_place
 
 _HISTORY, _FORECAST = "#1f3a5f", "#d1495b"
 
@@ -71,7 +72,7 @@ def _draw_history(panel: Any, times: np.ndarray, values: np.ndarray) -> None:
 
 def _draw_forecast(panel: Any, times: np.ndarray, rows: np.ndarray, quantiles: Any) -> None:
     quantiles = np.asarray(quantiles)
-    median = int(np.abs(quantiles - 0.5).argmin())
+    median = median_place(quantiles)
     panel.plot(times, rows[:, median], color=_FORECAST, lw=1.6, label="forecast")
     if len(quantiles) > 1:
         label = f"{quantiles[0]:g} to {quantiles[-1]:g} quantile"

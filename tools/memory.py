@@ -17,13 +17,12 @@ import pathlib
 import sys
 from typing import Any
 
-from tft_keras.config import DataConfig, ModelConfig, TrainingConfig
+from tft_keras.config import ModelConfig, TrainingConfig
 from tft_keras.errors import InputError
+from tft_keras.tiers import BLOCKS, TIERS
 from tools import command, memory_report
+from tools.sizes import TFT_225
 
-TFT_225 = ModelConfig(
-    encoder_steps=50, horizon=10, static_real=5, observed_real=210, known_real=10, hidden_size=64
-)
 _CATEGORICAL = ("static_categorical", "known_categorical", "observed_categorical")
 
 
@@ -104,17 +103,14 @@ def _run_config(flags: command.Values) -> Any:
         qat_calibration_batches=1 if flags.use_qat else 0,
     )
     command.import_tensorflow()
-    from tft_keras.data import Schema
-    from tft_keras.training import RunConfig
+    from tft_keras.training.measuring import run_on_noise
 
-    data = DataConfig(encoder_steps=model.encoder_steps, horizon=model.horizon)
-    return RunConfig(Schema(target="target", time="time"), data, model, training)
+    return run_on_noise(model, training)
 
 
 def _measure(config: Any, flags: command.Values) -> dict[str, list[Any]]:
     """Returns the `StepMemory` of each batch size by tier, and by block."""
     from tft_keras.apart import run_apart
-    from tft_keras.model import BLOCKS, TIERS
     from tft_keras.training.measuring import measure_steps
 
     # The C library gives each thread an arena of its own for small blocks and keeps there what was

@@ -6,6 +6,7 @@ import pathlib
 from typing import Any
 
 from tft_keras.step_memory import MemoryLine
+from tft_keras.tiers import TIERS
 
 FLOAT = "float, off"
 DEVICES = (4, 8, 12, 16, 24, 48, 80)
@@ -24,8 +25,6 @@ def report(config: Any, measured: dict[str, list[Any]]) -> dict[str, Any]:
         config: the `RunConfig` measured.
         measured: `StepMemory` of rising batch sizes by tier, and of one by block.
     """
-    from tft_keras.model import TIERS
-
     batch_size = config.training.batch_size
     whole = {name: _at(steps, batch_size) for name, steps in measured.items()}
     any_step = next(step for steps in measured.values() for step in steps)

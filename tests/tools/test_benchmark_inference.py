@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 from tools import command
 from tools.benchmark import inference
+from tools.sizes import TFT_225
 
 
 def test_all_files_are_run(tmp_path, capsys, monkeypatch):
-    sizes = {"static_real": 0, "observed_real": 2, "known_real": 2}
-    monkeypatch.setattr(inference, "TFT_225", sizes)
+    few = dataclasses.replace(TFT_225, static_real=0, observed_real=2, known_real=2)
+    monkeypatch.setattr(inference, "TFT_225", few)
     arguments = [
         *("--encoder_steps=3", "--horizon=2", "--hidden_size=4", "--num_heads=2"),
         *("--batch_sizes=2", "--threads=1", "--repeats=3", f"--json={tmp_path / 'f.json'}"),

@@ -10,8 +10,8 @@ import pytest
 from tests.training.test_measuring import run_config
 from tft_keras.apart import Ending
 from tft_keras.config import ModelConfig
-from tft_keras.model import BLOCKS, TIERS
 from tft_keras.step_memory import StepMemory
+from tft_keras.tiers import BLOCKS, TIERS
 from tools import command, memory, memory_report
 
 MEGABYTE, GIGABYTE = 2**20, 2**30

@@ -6,14 +6,13 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import tf_keras as keras
 
 from tft_keras import quantization
-from tft_keras.data import PreparedData, Windows
+from tft_keras.data import PreparedData
 from tft_keras.errors import InputError
-from tft_keras.metrics import ForecastMetrics
 from tft_keras.model import TemporalFusionTransformer
+from tft_keras.training.accuracy import Comparison
 from tft_keras.training.calibration import check_calibration
 from tft_keras.training.initial_weights import load_model
 from tft_keras.training.model_building import observer_settings
@@ -57,19 +56,24 @@ def compare_accuracy(
             f"validation={config.data.validation!r}, which has no windows."
         )
     check_calibration(config.training, data.train)
-    windows = data.validation
-    results = {FLOAT: measure(model, windows)}
+    comparison = Comparison(data.validation)
+
+    def measure(measured: TemporalFusionTransformer) -> dict[str, Any]:
+        predicted = comparison.predict(measured.predict_on_batch)
+        return comparison.accuracy(predicted, config.model.quantiles)
+
+    results = {FLOAT: measure(model)}
     quantized = quantization.quantize_model(model, **observer_settings(config.training))
     batches = data.train.dataset(config.training.batch_size, shuffle_seed=config.training.seed)
     quantization.calibrate(quantized, batches, config.training.qat_calibration_batches)
-    results[POST_TRAINING] = measure(quantized, windows)
+    results[POST_TRAINING] = measure(quantized)
     for variant, folder, frozen in ((FROZEN, "frozen", True), (LIVE, "live", False)):
         training = dataclasses.replace(
             config.training, freeze_qat_observers=frozen, freeze_last_epochs=0
         )
         path = run.path / folder
         part = Run.create(path, dataclasses.replace(config, training=training), data.preprocessing)
-        results[variant] = measure(train(part, data, callbacks()), windows)
+        results[variant] = measure(train(part, data, callbacks()))
     base = results[FLOAT]["loss"]
     for variant, result in results.items():
         if variant != FLOAT:
@@ -86,38 +90,6 @@ def _float_model(path: str | None) -> TemporalFusionTransformer:
             f"Received: {kind}. Train without --use_qat first and load that run."
         )
     return model
-
-
-def measure(
-    model: TemporalFusionTransformer, windows: Windows, batch_size: int = 256
-) -> dict[str, Any]:
-    """Returns the quantile loss that training minimizes, and errors in the target's units.
-
-    Args:
-        model: whose forecasts are measured.
-        windows: what is forecast.
-        batch_size: windows per step.
-
-    Returns:
-        loss: sum over the quantiles of the mean quantile loss, of scaled targets.
-        rmse, q_risk: of the median, in the target's own units; see `ForecastMetrics`.
-    """
-    quantiles, horizon = model.config.quantiles, model.config.horizon
-    scaled, own = ForecastMetrics(quantiles, horizon), ForecastMetrics(quantiles, horizon)
-    predict = keras.models.Model.predict_on_batch
-    for start in range(0, len(windows), batch_size):
-        positions = np.arange(start, min(start + batch_size, len(windows)))
-        inputs, targets = windows.gather(positions)
-        forecast = predict(model, inputs)
-        scaled.update(targets, forecast)
-        own.update(windows.actuals(positions), windows.unscale(positions, forecast))
-    result = own.result()
-    median = min(result["q_risk"], key=lambda quantile: abs(float(quantile) - 0.5))
-    return {
-        "loss": sum(scaled.result()["quantile_loss"].values()),
-        "rmse": result["rmse"],
-        "q_risk": result["q_risk"][median],
-    }
 
 
 def table(results: dict[str, dict[str, Any]]) -> str:

@@ -10,7 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from tft_keras import quantization
-from tft_keras.config import ModelConfig
+from tft_keras.config import DataConfig, ModelConfig, TrainingConfig
+from tft_keras.data import Schema
 from tft_keras.model import TemporalFusionTransformer
 from tft_keras.step_memory import StepMemory
 from tft_keras.training.model_building import build_model, compile_model
@@ -70,6 +71,12 @@ def measure_steps(
         )
 
 
+def run_on_noise(model: ModelConfig, training: TrainingConfig) -> RunConfig:
+    """Returns the settings of a run on random windows."""
+    data = DataConfig(encoder_steps=model.encoder_steps, horizon=model.horizon)
+    return RunConfig(Schema(target="target", time="time"), data, model, training)
+
+
 def step_function(model: TemporalFusionTransformer) -> Any:
     """Returns the training step of a compiled model for batches of any size, yet to be traced."""
     windows = random_windows(model.config, 1)
@@ -98,19 +105,13 @@ def _size(variables: Sequence[Any]) -> int:
 def random_windows(config: ModelConfig, batch_size: int) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
     """Returns inputs and targets of windows that hold noise."""
     generator = np.random.default_rng(0)
-    steps = config.encoder_steps + config.horizon
     inputs = {}
-    for role, shape in (
-        ("static", (batch_size,)),
-        ("known", (batch_size, steps)),
-        ("observed", (batch_size, config.encoder_steps)),
-    ):
-        real, categories = getattr(config, f"{role}_real"), getattr(config, f"{role}_categorical")
-        if real:
-            values = generator.standard_normal((*shape, real), np.float32)
-            inputs[f"{role}_real"] = tf.constant(values)
-        if categories:
-            codes = [generator.integers(0, count, shape, np.int32) for count in categories]
-            inputs[f"{role}_categorical"] = tf.constant(np.stack(codes, axis=-1))
+    for name, shape in config.input_shapes().items():
+        shape = (batch_size, *shape)
+        if name.endswith("_real"):
+            values = generator.standard_normal(shape, np.float32)
+        else:
+            values = generator.integers(0, getattr(config, name), shape, np.int32)
+        inputs[name] = tf.constant(values)
     targets = generator.standard_normal((batch_size, config.horizon), np.float32)
     return inputs, tf.constant(targets)

@@ -7,11 +7,11 @@ import ctypes
 import gc
 import pathlib
 import resource
-import sys
 
 import tensorflow as tf
 
-_STATUS = pathlib.Path("/proc/self/status")
+from tft_keras import process_memory
+
 _CLEAR_PEAK = pathlib.Path("/proc/self/clear_refs")
 
 
@@ -39,7 +39,7 @@ class PeakMemory:
         # The allocator of small blocks keeps freed pages: they would hide part of the next peak.
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).malloc_trim(0)
-        return _status("VmRSS") or _life_peak()
+        return process_memory.in_use()
 
     def start(self) -> None:
         """Forgets the peak so far."""
@@ -53,7 +53,7 @@ class PeakMemory:
         """Returns the largest number of bytes in use since `start`."""
         if self.on_gpu:
             return tf.config.experimental.get_memory_info(self.device)["peak"]
-        return _status("VmHWM") or _life_peak()
+        return process_memory.peak()
 
     def limited_peak(self) -> int:
         """Returns the largest number of bytes in use of the memory that limits the process.
@@ -63,19 +63,5 @@ class PeakMemory:
         """
         limited = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
         if limited and not self.on_gpu:
-            return _status("VmPeak") or _life_peak()
+            return process_memory.peak_address_space()
         return self.peak()
-
-
-def _status(name: str) -> int:
-    """Returns a size from the process's status in bytes; 0 where the system has none."""
-    with contextlib.suppress(OSError):
-        for line in _STATUS.read_text().splitlines():
-            if line.startswith(f"{name}:"):
-                return int(line.split()[1]) * 1024
-    return 0
-
-
-def _life_peak() -> int:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024

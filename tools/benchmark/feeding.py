@@ -7,11 +7,10 @@ python -m tools.benchmark feeding --parquet_file big.parquet --cache /tmp/cache
 from __future__ import annotations
 
 import pathlib
-import resource
-import sys
 import time
 from typing import Any
 
+from tft_keras import process_memory
 from tft_keras.errors import InputError
 from tools import command
 from tools.make_table import schema_path
@@ -110,10 +109,4 @@ def _count(dataset: Any) -> int:
 
 def peak_memory() -> float:
     """Returns this process's peak resident memory in MiB."""
-    status = pathlib.Path("/proc/self/status")
-    if status.exists():
-        # Not `ru_maxrss`, which starts at the resident memory of the process that started this one.
-        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
-        return int(line.split()[1]) / 1024
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (1024 * 1024 if sys.platform == "darwin" else 1024)
+    return process_memory.peak() / 2**20

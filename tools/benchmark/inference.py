@@ -16,24 +16,25 @@ import pathlib
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from tft_keras.config import ModelConfig
+from tft_keras import process_memory
 from tft_keras.errors import InputError
 from tools import command
+from tools.sizes import TFT_225
 
-TFT_225 = {"static_real": 5, "observed_real": 210, "known_real": 10}
 MEGABYTE = 2**20
 
 FLAGS = command.Flags(__doc__)
 with FLAGS.group("What to run"):
     FLAGS.string("run_dir", None, "A finished run; a float one is quantized after training.")
-    FLAGS.integer("encoder_steps", 50, "Past rows of a window, without a run.")
-    FLAGS.integer("horizon", 10, "Future rows of a window, without a run.")
-    FLAGS.integer("hidden_size", 64, "The paper's d_model, without a run.")
-    FLAGS.integer("num_heads", 4, "Attention heads, without a run.")
+    FLAGS.integer("encoder_steps", TFT_225.encoder_steps, "Past rows of a window, without a run.")
+    FLAGS.integer("horizon", TFT_225.horizon, "Future rows of a window, without a run.")
+    FLAGS.integer("hidden_size", TFT_225.hidden_size, "The paper's d_model, without a run.")
+    FLAGS.integer("num_heads", TFT_225.num_heads, "Attention heads, without a run.")
 with FLAGS.group("Measuring"):
     FLAGS.numbers("batch_sizes", (1, 32), "Windows of a call.")
     FLAGS.numbers("threads", (1, 2), "Threads of a call.")
@@ -75,14 +76,13 @@ def main(flags: command.Values) -> None:
     model = _model(flags)
     measured = []
     with tempfile.TemporaryDirectory() as folder:
-        for batch_size in map(int, flags.batch_sizes):
-            for kind, path, seconds in _files(model, batch_size, pathlib.Path(folder)):
-                for threads in map(int, flags.threads):
-                    print(f"running {kind}, {batch_size} windows, {threads} threads",
-                          file=sys.stderr, flush=True)  # fmt: skip
-                    measured.append(
-                        _measure(kind, path, seconds, batch_size, threads, flags.repeats)
-                    )
+        for kind, path, seconds, batch_size in _files(
+            model, tuple(map(int, flags.batch_sizes)), pathlib.Path(folder)
+        ):
+            for threads in map(int, flags.threads):
+                announced = f"running {kind}, {batch_size} windows, {threads} threads"
+                print(announced, file=sys.stderr, flush=True)
+                measured.append(_measure(kind, path, seconds, batch_size, threads, flags.repeats))
     print(text(measured))
     if flags.json:
         from tft_keras import atomic
@@ -100,9 +100,9 @@ def _model(flags: command.Values) -> Any:
     if flags.run_dir:
         model = Run.open(flags.run_dir).model()
     else:
-        sizes = {name: getattr(flags, name) for name in ("encoder_steps", "horizon")}
-        sizes |= {name: getattr(flags, name) for name in ("hidden_size", "num_heads")}
-        model = TemporalFusionTransformer(ModelConfig(**TFT_225, **sizes))
+        names = ("encoder_steps", "horizon", "hidden_size", "num_heads")
+        sizes = {name: getattr(flags, name) for name in names}
+        model = TemporalFusionTransformer(dataclasses.replace(TFT_225, **sizes))
         generator = np.random.default_rng(0)
         for weight in model.trainable_weights:
             # Biases of zero would be left out of the files.
@@ -114,40 +114,30 @@ def _model(flags: command.Values) -> Any:
     return model
 
 
-def _files(model: Any, batch_size: int, folder: pathlib.Path) -> Any:
-    """Yields kind, path and seconds of making it, for each file."""
-    import tensorflow as tf
+def _files(
+    model: Any, batch_sizes: tuple[int, ...], folder: pathlib.Path
+) -> Iterator[tuple[str, pathlib.Path, float, int]]:
+    """Makes the files; yields kind, path, seconds of making it and the batch size to run it with.
 
-    from export.inference import input_signature
+    A .tflite file is made for each batch size, the others for all.
+    """
+    from export.saved_model import VERSION, write_saved_model
     from export.tflite import convert_float32, convert_int8
 
-    def tflite(convert: Any, name: str) -> pathlib.Path:
-        path = folder / f"{name}_{batch_size}.tflite"
-        path.write_bytes(convert(model, batch_size))
-        return path
-
-    def saved_model() -> pathlib.Path:
-        path, module = folder / f"saved_{batch_size}", tf.Module()
-        module.weights = list(model.weights)
-        run = tf.function(lambda **i: {"quantiles": model(i, training=False)}, autograph=False)
-        signature = run.get_concrete_function(**input_signature(model, None))
-        tf.saved_model.save(module, str(path), signatures=signature)
-        return path
-
-    def keras() -> pathlib.Path:
-        path = folder / f"model_{batch_size}.keras"
-        model.save(path)
-        return path
-
-    for kind, make in (
-        ("int8", lambda: tflite(convert_int8, "int8")),
-        ("float32", lambda: tflite(convert_float32, "float32")),
-        ("SavedModel", saved_model),
-        ("Keras", keras),
+    for kind, convert in (("int8", convert_int8), ("float32", convert_float32)):
+        for batch_size in batch_sizes:
+            start, path = time.perf_counter(), folder / f"{kind}_{batch_size}.tflite"
+            path.write_bytes(convert(model, batch_size))
+            yield kind, path, time.perf_counter() - start, batch_size
+    saved, whole = folder / "saved_model", folder / "model.keras"
+    for kind, path, make in (
+        ("SavedModel", saved / VERSION, lambda: write_saved_model(model, None, saved)),
+        ("Keras", whole, lambda: model.save(whole)),
     ):
         start = time.perf_counter()
-        path = make()
-        yield kind, path, time.perf_counter() - start
+        make()
+        seconds = time.perf_counter() - start
+        yield from ((kind, path, seconds, batch_size) for batch_size in batch_sizes)
 
 
 def _measure(
@@ -180,7 +170,7 @@ def run_tflite(path: str, batch_size: int, threads: int, repeats: int) -> tuple[
     interpreter.allocate_tensors()
     for details in interpreter.get_input_details():
         interpreter.set_tensor(details["index"], np.zeros(details["shape"], details["dtype"]))
-    return _timed(interpreter.invoke, repeats), _resident()
+    return _timed(interpreter.invoke, repeats), process_memory.in_use()
 
 
 def run_tensorflow(
@@ -212,7 +202,8 @@ def run_tensorflow(
         def function():
             return signature(**inputs)
 
-    return _timed(lambda: tf.nest.map_structure(np.asarray, function()), repeats), _resident()
+    times = _timed(lambda: tf.nest.map_structure(np.asarray, function()), repeats)
+    return times, process_memory.in_use()
 
 
 def _timed(call: Any, repeats: int) -> list[float]:
@@ -223,14 +214,6 @@ def _timed(call: Any, repeats: int) -> list[float]:
         call()
         seconds.append(time.perf_counter() - start)
     return seconds
-
-
-def _resident() -> int:
-    status = pathlib.Path("/proc/self/status")
-    if not status.exists():
-        return 0
-    line = next(line for line in status.read_text().splitlines() if line.startswith("VmRSS"))
-    return int(line.split()[1]) * 1024
 
 
 def text(measured: list[Figures]) -> str:

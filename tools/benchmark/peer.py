@@ -1,7 +1,7 @@
 """Trains pytorch-forecasting's Temporal Fusion Transformer on random windows, for comparison.
 
 It runs as a module in a process, and may be in an environment, of its own: beside the standard
-library it imports PyTorch and pytorch-forecasting alone.
+library it imports PyTorch, pytorch-forecasting, and of this project what needs no more than that.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import subprocess
 import sys
 import time
 from typing import Any
+
+from tft_keras import process_memory
 
 _ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 _WAY_OUT = "Install it: pip install 'tft-keras[peer]', or name an interpreter by --peer_python."
@@ -60,7 +62,7 @@ def measure(model: dict[str, Any], batch_size: int, steps: int, precision: str) 
     """
     import torch
 
-    started = _resident("VmRSS")
+    started = process_memory.in_use()
     began = time.perf_counter()
     network, loss = build(model)
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
@@ -90,7 +92,7 @@ def measure(model: dict[str, Any], batch_size: int, steps: int, precision: str) 
         "first_step": first_step,
         "seconds": min(times),
         "median_seconds": statistics.median(times),
-        "memory": max(_resident("VmHWM") - started, 0),
+        "memory": max(process_memory.peak() - started, 0),
     }
 
 
@@ -144,15 +146,6 @@ def _windows(model: dict[str, Any], batch_size: int) -> tuple[dict[str, Any], An
         "target_scale": torch.tensor([[0.0, 1.0]]).repeat(batch_size, 1),
     }
     return inputs, torch.randn(batch_size, horizon)
-
-
-def _resident(name: str) -> int:
-    """Returns a size from the process's status in bytes; 0 where the system has none."""
-    with contextlib.suppress(OSError):
-        for line in pathlib.Path("/proc/self/status").read_text().splitlines():
-            if line.startswith(f"{name}:"):
-                return int(line.split()[1]) * 1024
-    return 0
 
 
 if __name__ == "__main__":

@@ -20,15 +20,13 @@ import sys
 import time
 from typing import Any
 
-from tft_keras.config import DataConfig, ModelConfig, TrainingConfig
+from tft_keras.config import ModelConfig, TrainingConfig
 from tft_keras.errors import InputError, nearest
+from tft_keras.tiers import TIERS
 from tools import command
+from tools.sizes import TEN_INPUTS, TFT_225
 
-SIZES = {
-    "tft_225": {"static_real": 5, "observed_real": 210, "known_real": 10},
-    "ten_inputs": {"static_real": 0, "observed_real": 5, "known_real": 5},
-}
-TIERS = ("off", "aggressive", "full")
+SIZES = {"tft_225": TFT_225, "ten_inputs": TEN_INPUTS}
 PRECISIONS = ("float32", "mixed_bfloat16")
 PEER = "pytorch-forecasting"
 MEGABYTE = 2**20
@@ -40,12 +38,12 @@ with FLAGS.group("What to train"):
         tuple(SIZES),
         "Of tft_225 (5 static, 210 observed, 10 known inputs) and ten_inputs.",
     )
-    FLAGS.strings("tiers", TIERS, "Of off, aggressive, full.")
+    FLAGS.strings("tiers", tuple(TIERS), "Of off, aggressive, full.")
     FLAGS.strings("precisions", PRECISIONS, "Of float32, mixed_bfloat16.")
-    FLAGS.integer("encoder_steps", 50, "Past rows of a window.")
-    FLAGS.integer("horizon", 10, "Future rows of a window.")
-    FLAGS.integer("hidden_size", 64, "The paper's d_model.")
-    FLAGS.integer("num_heads", 4, "Attention heads.")
+    FLAGS.integer("encoder_steps", TFT_225.encoder_steps, "Past rows of a window.")
+    FLAGS.integer("horizon", TFT_225.horizon, "Future rows of a window.")
+    FLAGS.integer("hidden_size", TFT_225.hidden_size, "The paper's d_model.")
+    FLAGS.integer("num_heads", TFT_225.num_heads, "Attention heads.")
     FLAGS.integer("batch_size", 64, "Windows of a step.")
     FLAGS.integer("steps", 8, "Measured steps, after the first two.")
 with FLAGS.group("Comparison"):
@@ -127,7 +125,7 @@ def _check(flags: command.Values) -> None:
 
 def _model(flags: command.Values, sizes: str) -> ModelConfig:
     names = ("encoder_steps", "horizon", "hidden_size", "num_heads")
-    return ModelConfig(**SIZES[sizes], **{name: getattr(flags, name) for name in names})
+    return dataclasses.replace(SIZES[sizes], **{name: getattr(flags, name) for name in names})
 
 
 def _announce(*names: str) -> None:
@@ -136,20 +134,14 @@ def _announce(*names: str) -> None:
 
 def _measure_apart(flags: command.Values, sizes: str, precision: str, tier: str) -> Figures:
     from tft_keras.apart import run_apart
-    from tft_keras.data import Schema
-    from tft_keras.training import RunConfig
+    from tft_keras.training.measuring import run_on_noise
 
     _announce(sizes, precision, tier)
     os.environ.setdefault("MALLOC_ARENA_MAX", "1")  # as in `tools.memory`
-    model = _model(flags, sizes)
-    config = RunConfig(
-        Schema(target="target", time="time"),
-        DataConfig(encoder_steps=model.encoder_steps, horizon=model.horizon),
-        model,
-        TrainingConfig(
-            batch_size=flags.batch_size, precision=precision, gradient_checkpointing=tier
-        ),
+    training = TrainingConfig(
+        batch_size=flags.batch_size, precision=precision, gradient_checkpointing=tier
     )
+    config = run_on_noise(_model(flags, sizes), training)
     folder = None
     if flags.profile:
         folder = str(pathlib.Path(flags.profile) / f"{sizes}_{precision}_{tier}")
