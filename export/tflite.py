@@ -31,7 +31,9 @@ def convert_int8(
         float_edges: if given, real inputs and the quantiles are float32 tensors; these are the
             sizes by which real inputs are divided, by name.
     """
-    converter = _converter(device_model(model), batch_size)
+    device = device_model(model)
+    device.attention.observers.rounds_products = False
+    converter = _converter(device, batch_size)
     converter.optimizations = [tf.lite.Optimize.DEFAULT]
     converter.inference_input_type = converter.inference_output_type = tf.int8
     graph = _convert(converter)

@@ -53,8 +53,13 @@ def test_the_census_shows_integers_alone(exported):
     folder, content = exported
     census = read_census(folder / "tflite_int8.tflite")
     assert census.violations() == []
-    kinds = set(census.counts())
-    assert not kinds & {"WHILE", "CUSTOM", "IF"} and census.subgraphs == 1
+    counts = census.counts()
+    assert not set(counts) & {"WHILE", "CUSTOM", "IF"} and census.subgraphs == 1
+    # The converter would take these means in int8, write ELU in float, and quantize the LSTM's
+    # recurrent kernel by channel.
+    assert set(counts["MEAN"]) == {"float32"} and set(counts["ELU"]) == {"int8"}
+    constants = [t for op in census.operators for t in op.inputs if t.constant_bytes]
+    assert {len(t.scales) for t in constants if t.type == "int8"} == {1}
     assert {tensor.type for tensor in census.inputs} <= {"int8", "int32"}
     assert [tensor.type for tensor in census.outputs] == ["int8"]
     for island in census.float_islands():

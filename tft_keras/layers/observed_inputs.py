@@ -49,11 +49,10 @@ class ObservedInputs(TFTLayer):
         inputs = dict(inputs)
         if self.observers is None:
             return inputs, {}
-        with self.observers.observing_sizes(training, RANGE) as (sizes, see):
-            see([inputs[name] for name in self.sizes])
+        sizes = self.observers.sizes(RANGE, [inputs[name] for name in self.sizes], training)
         if self.observers.mode != "quantize":
             return inputs, {}
-        sizes = dict(zip(self.sizes, tf.split(sizes, list(self.sizes.values())), strict=True))
+        sizes = self._by_name(sizes)
         for name, size in sizes.items():
             values = tf.cast(inputs[name], size.dtype)
             inputs[name] = on_grid(values if self.takes_quotients else values / size)
@@ -61,9 +60,10 @@ class ObservedInputs(TFTLayer):
 
     def known_sizes(self) -> dict[str, tf.Tensor]:
         """Returns the sizes by input, as observed so far."""
-        with self.observers.observing_sizes(False, RANGE) as (sizes, _):
-            parts = tf.split(sizes, list(self.sizes.values()))
-        return dict(zip(self.sizes, parts, strict=True))
+        return self._by_name(self.observers.sizes(RANGE))
+
+    def _by_name(self, sizes: tf.Tensor) -> dict[str, tf.Tensor]:
+        return dict(zip(self.sizes, tf.split(sizes, list(self.sizes.values())), strict=True))
 
     def scale(self):
         """Returns the step of the quotients' grid, or `None` where nothing is quantized."""

@@ -11,7 +11,7 @@ import functools
 
 import tensorflow as tf
 
-from tft_keras.quantization.quantizers import LEAST_WIDTH
+from tft_keras.quantization.quantizers import weight_limit
 
 
 def round_bias(bias: tf.Tensor, kernel: tf.Tensor, input_scale: tf.Tensor) -> tf.Tensor:
@@ -22,8 +22,7 @@ def round_bias(bias: tf.Tensor, kernel: tf.Tensor, input_scale: tf.Tensor) -> tf
         kernel: (in, units), not yet quantized itself; see `WeightQuantizer`.
         input_scale: step of the input's grid.
     """
-    limit = tf.reduce_max(tf.abs(tf.cast(kernel, tf.float32)))
-    step = input_scale * tf.maximum(limit, LEAST_WIDTH) / 127
+    step = input_scale * weight_limit(kernel) / 127
     wide = tf.cast(bias, tf.float32)
     rounded = tf.cast(tf.round(wide / step) * step, bias.dtype)
     return bias + tf.stop_gradient(rounded - bias)

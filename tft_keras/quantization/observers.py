@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,12 @@ import tf_keras as keras
 
 from tft_keras.errors import InputError
 from tft_keras.quantization.biases import round_bias
+from tft_keras.quantization.products import round_product
 from tft_keras.quantization.quantizers import (
     LEAST_WIDTH,
     FreezableMovingAverageQuantizer,
     WeightQuantizer,
+    at_least_zero,
     fake_quantize,
 )
 from tft_keras.recompute import is_recomputing, once
@@ -49,6 +51,16 @@ class PlainObserver:
 
     def __call__(self, name: str, tensor: tf.Tensor) -> tf.Tensor:
         return tensor
+
+    def product(self, name: str, tensor: tf.Tensor, factors: tuple[str, str]) -> tf.Tensor:
+        """Marks a result that is the matrix product of two observed tensors.
+
+        Args:
+            name: of the product.
+            tensor: the product.
+            factors: names of the two.
+        """
+        return self(name, tensor)
 
     def weight(self, tensor: tf.Tensor) -> tf.Tensor:
         """Marks a constant that is computed from weights, as an int8 runtime would store it."""
@@ -92,6 +104,8 @@ class Observers(keras.layers.Layer):
 
     Attributes:
         listener: called with the name and value of every observed tensor, unless `None`.
+        rounds_products: whether products are rounded as the runtime does; not in a graph that is
+            converted for it.
     """
 
     def __init__(self, observations: Mapping[str, Range | None], **kwargs):
@@ -103,6 +117,7 @@ class Observers(keras.layers.Layer):
         self.quantizer = FreezableMovingAverageQuantizer()
         self.mode = "quantize"
         self.listener = None
+        self.rounds_products = True
 
     def build(self, input_shape=None):
         self.state = self.quantizer.build(None, "", self, count=len(self.names))
@@ -114,10 +129,7 @@ class Observers(keras.layers.Layer):
     @contextlib.contextmanager
     def observing(self, training: bool | None) -> Iterator[QuantizingObserver]:
         """Gives the observer of one call and moves the ranges when the call is over."""
-        if self.mode == "quantize":
-            self._require_data()
-        low, high, live = once(lambda: self.quantizer.read(self.state))
-        records = self.mode == "calibrate" or (bool(training) and self.mode == "quantize")
+        (low, high, live), records = self._begin(training)
         observer = QuantizingObserver(self, (low, high, live), records)
         yield observer
         if records:
@@ -130,33 +142,35 @@ class Observers(keras.layers.Layer):
             return None
         low, high, _ = once(lambda: self.quantizer.read(self.state))
         place = self.places[name]
-        return tf.maximum(high[place] - low[place], LEAST_WIDTH) / 255
+        return step(low[place], high[place])
 
-    @contextlib.contextmanager
-    def observing_sizes(
-        self, training: bool | None, unit: Range
-    ) -> Iterator[tuple[tf.Tensor, Callable[[list[tf.Tensor]], None]]]:
+    def sizes(
+        self, unit: Range, tensors: Sequence[tf.Tensor] = (), training: bool | None = None
+    ) -> tf.Tensor:
         """Observes the variables of some tensors, each by itself.
 
-        Gives the largest size of each variable, (observers,), as known before, and a function that
-        takes in the tensors (..., variables), whose variables together are the observers.
-
         Args:
-            training: whether live observers move.
             unit: the range of a variable of size 1.
+            tensors: (..., variables), whose variables together are the observers; none are only
+                asked for, not observed.
+            training: whether live observers move.
+
+        Returns:
+            The largest size of each variable, (observers,), as known before.
         """
+        (low, _, live), records = self._begin(training)
+        if records and tensors:
+            sizes = tf.concat([self.quantizer.sizes(tensor, live) for tensor in tensors], 0)
+            seen = sizes[:, tf.newaxis] * tf.abs(unit)
+            once(lambda: self.quantizer.move(self.state, seen, live))
+        return tf.maximum(low / unit[0], LEAST_WIDTH)
+
+    def _begin(self, training: bool | None) -> tuple[tuple[tf.Tensor, ...], bool]:
+        """Returns lower ends, upper ends and whether they are live; and whether to record."""
         if self.mode == "quantize":
             self._require_data()
-        low, _, live = once(lambda: self.quantizer.read(self.state))
         records = self.mode == "calibrate" or (bool(training) and self.mode == "quantize")
-
-        def see(tensors: list[tf.Tensor]) -> None:
-            if records:
-                sizes = tf.concat([self.quantizer.sizes(tensor, live) for tensor in tensors], 0)
-                seen = sizes[:, tf.newaxis] * tf.abs(unit)
-                once(lambda: self.quantizer.move(self.state, seen, live))
-
-        yield tf.maximum(low / unit[0], LEAST_WIDTH), see
+        return once(lambda: self.quantizer.read(self.state)), records
 
     def frozen_now(self) -> bool:
         """Returns whether the observers are frozen when this is called, or traced."""
@@ -225,6 +239,12 @@ class QuantizingObserver(PlainObserver):
             owner.listener(owner.names[place], tensor)
         return tensor
 
+    def product(self, name, tensor, factors):
+        if self._owner.mode == "quantize" and self._owner.rounds_products:
+            first, second, result = (step(*tf.unstack(self.grid(n))) for n in (*factors, name))
+            tensor = round_product(tensor, first * second, result)
+        return self(name, tensor)
+
     @property
     def tells_grids(self) -> bool:
         """Whether what is observed may be quantized elsewhere, by `grid` and `record`.
@@ -244,7 +264,7 @@ class QuantizingObserver(PlainObserver):
         place = self._owner.places[self._prefix + name]
         if self._records and not is_recomputing():
             ends = tf.stack([-tf.reduce_min(low), tf.reduce_max(high)])
-            self._join(place, tf.where(ends < 0, tf.zeros_like(ends), ends))
+            self._join(place, at_least_zero(ends))
 
     def weight(self, tensor: tf.Tensor) -> tf.Tensor:
         if self._owner.mode != "quantize":
@@ -272,6 +292,11 @@ class QuantizingObserver(PlainObserver):
         if place in self._extremes:
             extremes = tf.maximum(self._extremes[place], extremes)
         self._extremes[place] = extremes
+
+
+def step(low: tf.Tensor, high: tf.Tensor) -> tf.Tensor:
+    """Returns the step of the grid of a range."""
+    return tf.maximum(high - low, LEAST_WIDTH) / 255
 
 
 def grid(low: float, high: float) -> tuple[float, int]:

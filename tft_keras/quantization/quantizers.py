@@ -31,6 +31,20 @@ def fake_quantize(inputs: tf.Tensor, low: tf.Tensor, high: tf.Tensor, **kwargs: 
     return tf.cast(quantized, inputs.dtype)
 
 
+def at_least_zero(values: tf.Tensor) -> tf.Tensor:
+    """Returns the values, those below zero as zero, and NaN as it is.
+
+    Not `maximum`, which hides a NaN on some devices: `move` must see it.
+    """
+    return tf.where(values < 0, tf.zeros_like(values), values)
+
+
+def weight_limit(weight: tf.Tensor) -> tf.Tensor:
+    """Returns the largest absolute value of a weight, which 127 stands for; never zero."""
+    limit = tf.reduce_max(tf.abs(tf.cast(weight, tf.float32)))
+    return tf.maximum(tf.stop_gradient(limit), LEAST_WIDTH)
+
+
 class WeightQuantizer(tfmot.Quantizer):
     """8 bits, symmetric, narrow range, one scale for the tensor, from the weights as they are now.
 
@@ -48,8 +62,7 @@ class WeightQuantizer(tfmot.Quantizer):
 
     def __call__(self, inputs, training, weights, **kwargs) -> tf.Tensor:
         inputs = tf.convert_to_tensor(inputs) * tf.cast(self.scale, inputs.dtype)
-        limit = tf.stop_gradient(tf.reduce_max(tf.abs(tf.cast(inputs, tf.float32))))
-        limit = tf.maximum(limit, LEAST_WIDTH)
+        limit = weight_limit(inputs)
         return fake_quantize(inputs, -limit, limit, narrow_range=True)
 
     def get_config(self) -> dict[str, Any]:
@@ -133,8 +146,7 @@ class FreezableMovingAverageQuantizer(tfmot.MovingAverageQuantizer):
             ends = tf.stack([-tf.reduce_min(looked_at), tf.reduce_max(looked_at)])
         else:
             ends = self._percentiles(looked_at)
-        # Not `maximum`, which hides a NaN on some devices: `move` must see it.
-        return tf.where(ends < 0, tf.zeros_like(ends), ends)
+        return at_least_zero(ends)
 
     def sizes(self, inputs: tf.Tensor, live: tf.Tensor) -> tf.Tensor:
         """Returns the largest absolute value of each variable, (variables,); zeros if not live.
@@ -149,9 +161,7 @@ class FreezableMovingAverageQuantizer(tfmot.MovingAverageQuantizer):
             # One row of zeros, so that there is always one.
             rows = tf.concat([rows, tf.zeros((1, inputs.shape[-1]))], 0)
             return self._upper_end(tf.transpose(rows))
-        largest = tf.reduce_max(rows, axis=0)
-        # Of no rows it is minus infinity; a NaN stays.
-        return tf.where(largest < 0, tf.zeros_like(largest), largest)
+        return at_least_zero(tf.reduce_max(rows, axis=0))  # of no rows it is minus infinity
 
     def _percentiles(self, values: tf.Tensor) -> tf.Tensor:
         step = tf.maximum(1, tf.size(values) // SAMPLED)
