@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import tf_keras as keras
 
 from export.exporting import ExportOptions, export_run
 from tests import runs
@@ -23,6 +24,7 @@ def finished_run(folder, quantized: bool, calibrated: bool = True) -> Run:
     training = dataclasses.replace(config.training, use_qat=quantized)
     config = dataclasses.replace(config, training=training, source=str(folder / "sales.parquet"))
     run = Run.create(folder / "run", config, data.preprocessing)
+    keras.utils.set_random_seed(0)
     model = build_model(run.config)
     generator = np.random.default_rng(0)
     for weight in model.trainable_weights:
