@@ -25,6 +25,11 @@ with FLAGS.group("TFLite"):
     FLAGS.integer("batch_size", _DEFAULTS.batch_size, "Windows of a call; 0 for any number.")
     FLAGS.choice("edges", _DEFAULTS.edges, EDGES, "Real inputs and quantiles of the int8 file.")
     FLAGS.boolean("ptq", _DEFAULTS.ptq, "Quantize a float run after training.")
+    FLAGS.boolean(
+        "integer_layer_norm",
+        _DEFAULTS.integer_layer_norm,
+        "Normalize in 8 bits, too, but for a root; a quantization-aware run must be trained so.",
+    )
     FLAGS.integer(
         "calibration_batches",
         _DEFAULTS.calibration_batches,

@@ -13,7 +13,8 @@ _SELECTIONS = {"static": ("static",), "history": ("observed", "known"), "future"
 def device_model(model: TemporalFusionTransformer) -> TemporalFusionTransformer:
     """Returns the inference model that takes real inputs divided by their sizes, in its tables.
 
-    What each variable's own network makes of each of its codes is computed here, once.
+    What each variable's own network makes of each of its codes is computed here, once. How products
+    are rounded is left to the runtime.
 
     Args:
         model: quantized, its observers calibrated; see `ObservedInputs` and `NetworkTables`.
@@ -26,6 +27,7 @@ def device_model(model: TemporalFusionTransformer) -> TemporalFusionTransformer:
             outputs = selection.network_outputs(embedded)
             selection.tables = network_tables(outputs, selection.real, categories)
     copy.inputs_observed.takes_quotients = True
+    copy.attention.observers.rounds_products = False
     return copy
 
 

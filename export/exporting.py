@@ -82,6 +82,11 @@ def check_run(run: Run, options: ExportOptions) -> None:
         raise InputError(
             "ptq quantizes a float run. Received: a quantization-aware one. Leave --ptq away."
         )
+    if options.integer_layer_norm and not (options.ptq or run.config.training.integer_layer_norm):
+        raise InputError(
+            "Integer layer normalization is learnt, or made by ptq. Received: a run without it. "
+            "Train it on with --use_qat --integer_layer_norm --load_model."
+        )
     if INT8 in options.formats and not (options.ptq or run.config.training.use_qat):
         raise InputError(
             f"{INT8} needs a quantization-aware run. Received: run_dir={str(run.path)!r}, a float "
@@ -115,7 +120,11 @@ def _model(
             )
     if options.ptq:
         tell(f"calibrating on {options.calibration_batches} batches of the training split")
-        model = quantization.quantize_model(model, percentile=training.qat_percentile)
+        model = quantization.quantize_model(
+            model,
+            percentile=training.qat_percentile,
+            integer_layer_norm=options.integer_layer_norm,
+        )
         batches = data.train.dataset(training.batch_size, shuffle_seed=training.seed)
         quantization.calibrate(model, batches, options.calibration_batches)
         model.freeze_observers()

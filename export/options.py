@@ -20,6 +20,7 @@ class ExportOptions:
         batch_size: windows of a call of the .tflite files; 0 for any number.
         edges: type of the int8 file's real inputs and of its quantiles, `int8` or `float32`.
         ptq: whether a float run is quantized after training.
+        integer_layer_norm: with `ptq`: whether normalizations are quantized, too.
         calibration_batches: batches of the training split that its ranges come from.
         verify: whether the files are run and compared with the model.
         verify_windows: windows to compare on; 0 for the whole test split.
@@ -30,6 +31,7 @@ class ExportOptions:
     batch_size: int = 1
     edges: str = "int8"
     ptq: bool = False
+    integer_layer_norm: bool = False
     calibration_batches: int = 100
     verify: bool = True
     verify_windows: int = 1000

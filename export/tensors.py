@@ -74,6 +74,7 @@ def compare_tensors(
         What the converter has computed once and for all has no counterpart, and so no values.
     """
     device, census = device_model(model), take_census(content)
+    device.attention.observers.rounds_products = True
     grids = {row["name"]: (row["scale"], row["zero_point"]) for row in model.observer_report()}
     outputs = [t for op in census.operators if op.kind not in _MOVING for t in op.outputs]
     stored = [tensor for tensor in outputs if tensor.type == "int8"]
@@ -192,10 +193,12 @@ def _exact(operator: Operator, execution: Execution) -> np.ndarray | None:
     if kind == "FULLY_CONNECTED":
         product = values[0].reshape(-1, values[1].shape[1]) @ values[1].T
         return product + values[2] if len(values) > 2 else product
-    if kind == "SUM":
-        return values[0].sum(axis=tuple(np.atleast_1d(values[1]).astype(int)))
+    if kind in ("SUM", "MEAN"):
+        reduce = np.sum if kind == "SUM" else np.mean
+        return reduce(values[0], axis=tuple(np.atleast_1d(values[1]).astype(int)))
     functions = {
         "ADD": lambda a, b: a + b,
+        "SUB": lambda a, b: a - b,
         "MUL": lambda a, b: a * b,
         "BATCH_MATMUL": np.matmul,
         "LOGISTIC": lambda a: 1 / (1 + np.exp(-a)),

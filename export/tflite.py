@@ -31,15 +31,14 @@ def convert_int8(
         float_edges: if given, real inputs and the quantiles are float32 tensors; these are the
             sizes by which real inputs are divided, by name.
     """
-    device = device_model(model)
-    device.attention.observers.rounds_products = False
-    converter = _converter(device, batch_size)
+    converter = _converter(device_model(model), batch_size)
     converter.optimizations = [tf.lite.Optimize.DEFAULT]
     converter.inference_input_type = converter.inference_output_type = tf.int8
     graph = _convert(converter)
     passes.integer_codes(graph)
     passes.integer_elu(graph)
-    passes.float_means(graph)
+    if not model.integer_layer_norm:
+        passes.float_means(graph)
     passes.drop_copies(graph)
     passes.fold_constants(graph)
     graph.drop_unused()

@@ -218,6 +218,7 @@ class TrainingConfig(Config):
             100 it leaves out outliers.
         freeze_qat_observers: freeze the observers' ranges when training begins.
         freeze_last_epochs: freeze the observers' ranges for so many epochs at the end.
+        integer_layer_norm: normalize in 8 bits, too, for devices without float.
     """
 
     epochs: int = 10
@@ -236,6 +237,7 @@ class TrainingConfig(Config):
     qat_percentile: float = 99.9
     freeze_qat_observers: bool = False
     freeze_last_epochs: int = 0
+    integer_layer_norm: bool = False
 
     def _check(self) -> None:
         for name, least in (
@@ -261,7 +263,7 @@ class TrainingConfig(Config):
             self._require(getattr(self, name) in choices, rule, name)
         rule = "qat_percentile must be above 50 and at most 100."
         self._require(50 < self.qat_percentile <= 100, rule, "qat_percentile")
-        for name in ("freeze_qat_observers", "freeze_last_epochs"):
+        for name in ("freeze_qat_observers", "freeze_last_epochs", "integer_layer_norm"):
             rule = f"{name} needs observers, which only quantization-aware training has."
             self._require(self.use_qat or not getattr(self, name), rule, name, "Add use_qat.")
 

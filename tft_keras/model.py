@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -58,6 +57,7 @@ class TemporalFusionTransformer(keras.Model):
         quantized: whether leaves and observers quantize (`tft_keras.quantization`).
         observers: settings of the observers, `decay` and `percentile`; see
             `FreezableMovingAverageQuantizer`.
+        integer_layer_norm: whether a quantized model normalizes in 8 bits, too.
 
     Call arguments:
         inputs: dict with those of these keys for which there are variables:
@@ -81,6 +81,7 @@ class TemporalFusionTransformer(keras.Model):
         selection_group_size: int | None = None,
         quantized: bool = False,
         observers: dict | None = None,
+        integer_layer_norm: bool = False,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -88,6 +89,7 @@ class TemporalFusionTransformer(keras.Model):
         self.seed = seed
         self.selection_group_size = selection_group_size
         self.quantized = quantized
+        self.integer_layer_norm = integer_layer_norm
         self.dropout_seeds = SeedSource(seed, name="dropout_seeds")
         self._create_layers()
         self.gradient_checkpointing = gradient_checkpointing
@@ -101,7 +103,7 @@ class TemporalFusionTransformer(keras.Model):
 
     def _create_layers(self) -> None:
         config, units = self.config, self.config.hidden_size
-        quantized, dropout = {"quantized": self.quantized}, config.dropout
+        quantized, dropout = self.quantization, config.dropout
         context = units if config.static_variables else 0
         real = {f"{role}_real": getattr(config, f"{role}_real") for role in ROLES}
         real = {name: count for name, count in real.items() if count}
@@ -139,13 +141,18 @@ class TemporalFusionTransformer(keras.Model):
         self.output_skip = GatedSkip(units, 0.0, name="output_skip", **quantized)
         self.head = QuantileHead(len(config.quantiles), name="head", **quantized)
 
+    @property
+    def quantization(self) -> dict[str, bool]:
+        """Settings that every layer has."""
+        return {"quantized": self.quantized, "integer_layer_norm": self.integer_layer_norm}
+
     def _embedding(self, role: str) -> InputEmbedding:
         return InputEmbedding(
             self.config.hidden_size,
             getattr(self.config, f"{role}_real"),
             getattr(self.config, f"{role}_categorical"),
-            quantized=self.quantized,
             name=f"{role}_embedding",
+            **self.quantization,
         )
 
     def _selection(self, name: str, steps: int, context: int, *roles: str) -> VariableSelection:
@@ -160,8 +167,8 @@ class TemporalFusionTransformer(keras.Model):
             context,
             config.dropout,
             group_size=size,
-            quantized=self.quantized,
             name=f"{name}_selection",
+            **self.quantization,
         )
 
     def build(self, input_shape=None):
@@ -332,18 +339,6 @@ class TemporalFusionTransformer(keras.Model):
         ahead = self._block("lstm_decoder", decode, future, hidden, cell)
         return tf.concat([past, ahead], axis=1)
 
-    def example_inputs(self, windows: int = 2) -> dict[str, tf.Tensor]:
-        """Returns inputs of the right shapes: real ones spread over [-1, 1], codes of 0."""
-        inputs = {}
-        for name, shape in self.config.input_shapes().items():
-            shape = (windows, *shape)
-            if name.endswith("_real"):
-                values = tf.linspace(-1.0, 1.0, math.prod(shape))
-                inputs[name] = tf.reshape(tf.cast(values, tf.float32), shape)
-            else:
-                inputs[name] = tf.zeros(shape, tf.int32)
-        return inputs
-
     @property
     def gradient_checkpointing(self) -> str | tuple[str, ...]:
         """The tier, or the names of the blocks, recomputed in the backward pass.
@@ -389,7 +384,7 @@ class TemporalFusionTransformer(keras.Model):
             "seed": self.seed,
             "gradient_checkpointing": self.gradient_checkpointing,
             "selection_group_size": self.selection_group_size,
-            "quantized": self.quantized,
+            **self.quantization,
             "observers": dict(self.observer_settings),
         }
 

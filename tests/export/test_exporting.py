@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import hashlib
 import json
 
@@ -92,15 +93,32 @@ def test_the_same_window_twice_gives_the_same(exported):
 
 
 def test_after_training_a_float_run_can_be_quantized(float_run, tmp_path):
+    """Here with the normalizations in 8 bits, too."""
     options = ExportOptions(
-        ("tflite_int8",), ptq=True, calibration_batches=3, batch_size=2, edges="float32"
+        ("tflite_int8",),
+        batch_size=2,
+        edges="float32",
+        ptq=True,
+        integer_layer_norm=True,
+        calibration_batches=3,
     )
     content = export_run(float_run, tmp_path / "out", options)
     row = content["parity"]["files"]["tflite_int8"]
-    assert row["within_one"] >= 0.99 and row["largest"] <= 4
+    # Of only two variables' squares the mean often lies between two steps, where runtime and
+    # fake-quantization round differently; more of them are as equal as with roots in float.
+    assert row["within_one"] >= 0.95 and row["largest"] <= 4 and row["mean"] <= 0.2
     census = read_census(tmp_path / "out" / "tflite_int8.tflite")
     assert {t.type for t in (*census.inputs, *census.outputs)} == {"float32", "int32"}
     assert census.inputs[0].shape[0] == 2
+    # Beside the edges nothing is in float but the reciprocal roots.
+    roots = {"DEQUANTIZE": 1, "ADD": 1, "RSQRT": 1, "QUANTIZE": 1}
+    islands = [collections.Counter(op.kind for op in each) for each in census.float_islands()]
+    assert all(each == roots for each in islands if each["RSQRT"])
+    assert {kind for each in islands if not each["RSQRT"] for kind in each} == {
+        "DEQUANTIZE",
+        "DIV",
+        "QUANTIZE",
+    }
 
 
 @pytest.mark.parametrize(
@@ -123,6 +141,8 @@ def test_what_cannot_be_exported_leaves_nothing(float_run, quantized_run, tmp_pa
         export_run(float_run, output)
     with pytest.raises(InputError, match="Leave --ptq away"):
         export_run(quantized_run, output, ExportOptions(ptq=True))
+    with pytest.raises(InputError, match="Train it on with --use_qat --integer_layer_norm"):
+        export_run(quantized_run, output, ExportOptions(integer_layer_norm=True))
     (tmp_path / "raw").mkdir()
     raw = finished_run(tmp_path / "raw", quantized=True, calibrated=False)
     with pytest.raises(InputError, match="never saw data"):

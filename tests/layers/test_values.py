@@ -10,7 +10,8 @@ from tests.support import randomize
 from tft_keras.layers.dropout import SeedSource, derive_seed, dropout
 from tft_keras.layers.gated_residual_network import GatedResidualNetwork
 from tft_keras.layers.interpretable_attention import InterpretableAttention
-from tft_keras.layers.leaf import Dense, dense, layer_normalization
+from tft_keras.layers.layer_normalization import layer_normalization
+from tft_keras.layers.leaf import Dense, dense
 from tft_keras.layers.lstm import LSTM
 from tft_keras.layers.sequential import Groups, default_size, even_size
 from tft_keras.quantization.observers import PlainObserver

@@ -53,6 +53,18 @@ def test_off_it_is_the_float_model_and_on_it_is_close(pair):
     assert 1e-4 < error < 0.1 * np.abs(model(inputs)).mean()
 
 
+def test_normalizing_in_8_bits_is_close_too(pair):
+    model, plain = pair
+    twin = quantize_model(model, integer_layer_norm=True)
+    calibrate(twin, batches())
+    inputs = random_inputs(CONFIG, windows=16, seed=9)
+    with observer_mode(twin, "off"):
+        np.testing.assert_allclose(twin(inputs), model(inputs), atol=1e-6)
+    error, plain_error = (np.abs(each(inputs) - model(inputs)).mean() for each in (twin, plain))
+    assert error < 1.5 * plain_error
+    assert len(twin.observer_report()) == len(plain.observer_report()) + 7 * 12
+
+
 def test_every_leaf_is_wrapped_and_every_weight_has_its_name(pair):
     model, twin = pair
     leaves = [layer for layer in twin._flatten_layers() if isinstance(layer, QuantizedLeaf)]
@@ -82,13 +94,16 @@ MOVES = {"Reshape", "Transpose", "Split", "SplitV", "Unpack", "StridedSlice", "P
 MOVES |= {"Identity", "GatherV2", "ResourceGather", "Squeeze", "ExpandDims", "Cast"}
 
 
-def test_every_float_result_passes_an_observer():
+# Of each normalization: mean, centred, its square, variance, + epsilon, root, product, and scaled
+# by gamma; the last result is observed. In 8 bits: the variance with epsilon; its root is observed.
+@pytest.mark.parametrize("integer_layer_norm, unobserved_each", [(False, 8), (True, 1)])
+def test_every_float_result_passes_an_observer(integer_layer_norm, unobserved_each):
     """Walks the graph that is exported: whatever computes feeds a fake-quantization, or is listed.
 
     It differs from the one that is trained in that the variables' networks are tables.
     """
     config = dataclasses.replace(CONFIG, dropout=0.0)
-    twin = quantize_model(make_float(config))
+    twin = quantize_model(make_float(config), integer_layer_norm=integer_layer_norm)
     calibrate(twin, batches(config, count=1))
     twin = device_model(twin)
     inputs = {k: tf.TensorSpec(v.shape, v.dtype) for k, v in random_inputs(config, 1).items()}
@@ -108,9 +123,7 @@ def test_every_float_result_passes_an_observer():
     names = [name for found in unobserved.values() for name in found]
     outside = [name for name in names if not in_normalization(graph, name)]
     assert not outside
-    # the statistics of each of the normalizations: mean, centred, its square, variance, + epsilon,
-    # root, product, and scaled by gamma; the last result is observed
-    assert len(names) == 8 * count_normalizations(twin)
+    assert len(names) == unobserved_each * count_normalizations(twin)
 
 
 def graph_inputs(graph):

@@ -63,7 +63,14 @@ def test_calibration_needs_batches(data, count, message):
         check_calibration(training, data.train)
 
 
-@pytest.mark.parametrize("setting", [{"freeze_qat_observers": True}, {"freeze_last_epochs": 1}])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"freeze_qat_observers": True},
+        {"freeze_last_epochs": 1},
+        {"integer_layer_norm": True},
+    ],
+)
 def test_freezing_needs_observers(setting):
     with pytest.raises(InputError, match="needs observers.* Add use_qat"):
         TrainingConfig(**setting)

@@ -22,17 +22,24 @@ class TFTLayer(keras.layers.Layer):
 
     Args:
         quantized: whether they quantize.
+        integer_layer_norm: whether the layer observes its normalizations' results within, too.
 
     Attributes:
         input_scale: tells the step of the grid that the layer's input is on, where the layer itself
             computes a bias (`connect_biases`).
     """
 
-    def __init__(self, quantized: bool = False, **kwargs):
+    def __init__(self, quantized: bool = False, integer_layer_norm: bool = False, **kwargs):
         super().__init__(**kwargs)
         self.quantized = quantized
+        self.integer_layer_norm = integer_layer_norm
         self.observers = None
         self.input_scale = None
+
+    @property
+    def quantization(self) -> dict[str, bool]:
+        """The settings above, for layers within this one."""
+        return {"quantized": self.quantized, "integer_layer_norm": self.integer_layer_norm}
 
     def observations(self) -> dict[str, Range | None]:
         """Returns, for each result that the layer observes, its fixed range or `None`."""
@@ -67,4 +74,4 @@ class TFTLayer(keras.layers.Layer):
             yield observe
 
     def get_config(self):
-        return super().get_config() | {"quantized": self.quantized}
+        return super().get_config() | self.quantization

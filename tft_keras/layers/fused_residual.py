@@ -28,7 +28,7 @@ import tensorflow as tf
 
 from tft_keras.layers.compiled import compiled
 from tft_keras.layers.dropout import Drop, column_sums
-from tft_keras.layers.leaf import EPSILON
+from tft_keras.layers.layer_normalization import EPSILON
 from tft_keras.recompute import once
 
 

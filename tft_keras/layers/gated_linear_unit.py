@@ -8,7 +8,8 @@ import tensorflow as tf
 
 from tft_keras.layers.base import TFTLayer
 from tft_keras.layers.dropout import dropout
-from tft_keras.layers.leaf import Dense, Normalization, dense, layer_normalization, product_name
+from tft_keras.layers.layer_normalization import normalization_observations, normalize
+from tft_keras.layers.leaf import Dense, Normalization, dense, product_name
 from tft_keras.quantization.observers import PlainObserver, Range
 from tft_keras.quantization.quantizers import SIGMOID
 
@@ -49,14 +50,17 @@ def gated_skip(
     value, gate = tf.split(linear, 2, axis=-1)
     gate = observe("gate", tf.sigmoid(gate))
     total = observe("sum", skip + observe("gated", value * gate))
-    return observe("normalized", layer_normalization(total, weights.gamma, weights.beta))
+    return normalize(total, weights.gamma, weights.beta, observe)
 
 
-def gated_skip_observations(stacked: bool = False) -> dict[str, Range | None]:
+def gated_skip_observations(
+    stacked: bool = False, integer_layer_norm: bool = False
+) -> dict[str, Range | None]:
     """Returns what `gated_skip` observes."""
-    names = ("gate_linear", "gated", "sum", "normalized")
+    names = ("gate_linear", "gated", "sum")
     product = {product_name("gate_linear"): None} if stacked else {}
-    return product | dict.fromkeys(names) | {"gate": SIGMOID}
+    normalization = normalization_observations(integer_layer_norm)
+    return product | dict.fromkeys(names) | normalization | {"gate": SIGMOID}
 
 
 class GatedSkip(TFTLayer):
@@ -81,7 +85,7 @@ class GatedSkip(TFTLayer):
         self.dropout = dropout
 
     def observations(self):
-        return gated_skip_observations()
+        return gated_skip_observations(integer_layer_norm=self.integer_layer_norm)
 
     def build(self, input_shape):
         self.gate = self.add_leaf(Dense(2 * self.units, name="gate"), int(input_shape[-1]))

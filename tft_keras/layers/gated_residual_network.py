@@ -50,10 +50,13 @@ def gated_residual(
     return gated_skip(projected, skip, weights.gate, rate, seed, observe)
 
 
-def gated_residual_observations(stacked: bool = False) -> dict[str, Range | None]:
+def gated_residual_observations(
+    stacked: bool = False, integer_layer_norm: bool = False
+) -> dict[str, Range | None]:
     """Returns what `gated_residual` observes."""
     product = {product_name("projection"): None} if stacked else {}
-    return product | dict.fromkeys(("activation", "projection")) | gated_skip_observations(stacked)
+    skip = gated_skip_observations(stacked, integer_layer_norm)
+    return product | dict.fromkeys(("activation", "projection")) | skip
 
 
 class GatedResidualNetwork(TFTLayer):
@@ -108,7 +111,8 @@ class GatedResidualNetwork(TFTLayer):
             *(("context", "hidden_in_context") if self.context_units else ()),
         ]
         products = [product_name("hidden")] if self.stack else []
-        return dict.fromkeys([*products, *names]) | gated_residual_observations(bool(self.stack))
+        residual = gated_residual_observations(bool(self.stack), self.integer_layer_norm)
+        return dict.fromkeys([*products, *names]) | residual
 
     def build(self, input_shape):
         inputs, stack = int(input_shape[-1]), {"stack": self.stack}

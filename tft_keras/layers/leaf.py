@@ -1,9 +1,9 @@
 """Leaves: the layers that own weights. A leaf hands its weights to the arithmetic around it.
 
-The arithmetic of the model is written as functions of tensors (`dense`, `layer_normalization`,
-...), so that a part of a leaf's weights can be handed to one group of variables, folded into
-another kernel, or replayed. A leaf that was wrapped for quantization hands out fake-quantized
-weights instead, and nothing else changes.
+The arithmetic of the model is written as functions of tensors (`dense`, `normalize`, ...), so that
+a part of a leaf's weights can be handed to one group of variables, folded into another kernel, or
+replayed. A leaf that was wrapped for quantization hands out fake-quantized weights instead, and
+nothing else changes.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tft_keras.quantization.observers import PlainObserver
-
-EPSILON = 1e-3  # added to the variance that a layer normalization divides by
 
 
 class Leaf(keras.layers.Layer):
@@ -229,17 +227,3 @@ def dense(
 def product_name(name: str) -> str:
     """Returns the name under which a stacked dense layer's product, yet without bias, is known."""
     return f"{name}_product"
-
-
-def layer_normalization(
-    inputs: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float = EPSILON
-) -> tf.Tensor:
-    """Normalizes the last axis to mean 0 and variance 1, then scales and shifts it.
-
-    The statistics are taken in float32 whatever the type of `inputs`.
-    """
-    values = tf.cast(inputs, tf.float32)
-    centred = values - tf.reduce_mean(values, axis=-1, keepdims=True)
-    variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
-    normalized = tf.cast(centred * tf.math.rsqrt(variance + epsilon), inputs.dtype)
-    return normalized * gamma + beta

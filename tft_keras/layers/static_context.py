@@ -45,7 +45,7 @@ class StaticContext(TFTLayer):
         self.networks = [
             self.add_layer(
                 GatedResidualNetwork(
-                    self.units, dropout=self.dropout, quantized=self.quantized, name=name
+                    self.units, dropout=self.dropout, name=name, **self.quantization
                 ),
                 input_shape,
             )

@@ -96,7 +96,8 @@ class VariableSelection(TFTLayer):
             [name + kind for name in ("hidden", "skip") for kind in ("", *both)]
             + (["context", "hidden_in_context"] if self.context_units else [])
         )
-        weighing |= gated_residual_observations() | {"weights": SOFTMAX}
+        weighing |= gated_residual_observations(integer_layer_norm=self.integer_layer_norm)
+        weighing |= {"weights": SOFTMAX}
         return (
             {f"weighing/{name}": given for name, given in weighing.items()}
             | {"networks/normalized": None}
@@ -106,7 +107,7 @@ class VariableSelection(TFTLayer):
 
     def build(self, input_shape=None):
         variables, units = self.variables_count, self.units
-        shared = {"dropout": self.dropout, "folded": True, "quantized": self.quantized}
+        shared = {"dropout": self.dropout, "folded": True} | self.quantization
         self.weighing = GatedResidualNetwork(
             units, variables, self.context_units, name="weighing", **shared
         )

@@ -52,6 +52,10 @@ class PlainObserver:
     def __call__(self, name: str, tensor: tf.Tensor) -> tf.Tensor:
         return tensor
 
+    def has(self, name: str) -> bool:
+        """Returns whether there is an observer of that name."""
+        return False
+
     def product(self, name: str, tensor: tf.Tensor, factors: tuple[str, str]) -> tf.Tensor:
         """Marks a result that is the matrix product of two observed tensors.
 
@@ -238,6 +242,9 @@ class QuantizingObserver(PlainObserver):
         if owner.listener is not None:
             owner.listener(owner.names[place], tensor)
         return tensor
+
+    def has(self, name):
+        return self._prefix + name in self._owner.places
 
     def product(self, name, tensor, factors):
         if self._owner.mode == "quantize" and self._owner.rounds_products:

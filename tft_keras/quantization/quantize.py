@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import tf_keras as keras
 
+from tft_keras.config import ModelConfig
 from tft_keras.errors import InputError
 from tft_keras.quantization.control import observer_mode
 
@@ -15,7 +16,10 @@ def weight_path(weight) -> str:
 
 
 def quantize_model(
-    model: keras.Model, decay: float | None = None, percentile: float | None = None
+    model: keras.Model,
+    decay: float | None = None,
+    percentile: float | None = None,
+    integer_layer_norm: bool = False,
 ) -> keras.Model:
     """Makes the quantization-aware twin of a float model.
 
@@ -27,6 +31,8 @@ def quantize_model(
         model: a `TemporalFusionTransformer` that is not quantized.
         decay: of the observers' moving average; by default 0.99.
         percentile: clips outliers, see `FreezableMovingAverageQuantizer`.
+        integer_layer_norm: whether the twin normalizes in 8 bits, too, for devices without float;
+            then only the reciprocal root of each variance is left in float.
 
     Raises:
         InputError: the model is quantized already.
@@ -38,7 +44,8 @@ def quantize_model(
         )
     settings = {"decay": decay, "percentile": percentile}
     observers = {name: value for name, value in settings.items() if value is not None}
-    twin = type(model).from_config(config | {"quantized": True, "observers": observers})
+    switches = {"quantized": True, "integer_layer_norm": integer_layer_norm}
+    twin = type(model).from_config(config | switches | {"observers": observers})
     copy_weights(model, twin)
     check_twin(model, twin)
     return twin
@@ -75,7 +82,7 @@ def check_twin(model: keras.Model, twin: keras.Model, tolerance: float = 1e-5) -
     Raises:
         InputError: it does not.
     """
-    inputs = model.example_inputs()
+    inputs = _example_inputs(model.config)
     with observer_mode(twin, "off"):
         difference = float(np.abs(twin(inputs) - model(inputs)).max())
     if not difference <= tolerance:
@@ -83,3 +90,15 @@ def check_twin(model: keras.Model, twin: keras.Model, tolerance: float = 1e-5) -
             "A quantized twin computes with its observers off what the float model computes. "
             f"Received: outputs that differ by {difference:.3g}, more than {tolerance}."
         )
+
+
+def _example_inputs(config: ModelConfig, windows: int = 2) -> dict[str, np.ndarray]:
+    """Returns inputs of the right shapes: real ones spread over [-1, 1], codes of 0."""
+    inputs = {}
+    for name, shape in config.input_shapes().items():
+        shape = (windows, *shape)
+        if name.endswith("_real"):
+            inputs[name] = np.linspace(-1, 1, np.prod(shape), dtype=np.float32).reshape(shape)
+        else:
+            inputs[name] = np.zeros(shape, np.int32)
+    return inputs

@@ -63,7 +63,11 @@ def compare_accuracy(
         return comparison.accuracy(predicted, config.model.quantiles)
 
     results = {FLOAT: measure(model)}
-    quantized = quantization.quantize_model(model, **observer_settings(config.training))
+    quantized = quantization.quantize_model(
+        model,
+        **observer_settings(config.training),
+        integer_layer_norm=config.training.integer_layer_norm,
+    )
     batches = data.train.dataset(config.training.batch_size, shuffle_seed=config.training.seed)
     quantization.calibrate(quantized, batches, config.training.qat_calibration_batches)
     results[POST_TRAINING] = measure(quantized)

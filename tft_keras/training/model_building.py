@@ -31,6 +31,7 @@ def build_model(config: RunConfig) -> TemporalFusionTransformer:
             selection_group_size=training.selection_group_size or None,
             quantized=training.use_qat,
             observers=observer_settings(training),
+            integer_layer_norm=training.integer_layer_norm,
         )
 
 

@@ -185,10 +185,10 @@ def run_tensorflow(
     if path.endswith(".keras"):
         import tf_keras as keras
 
-        from tft_keras import model as _  # noqa: F401 (registers the class)
+        from tft_keras.training.measuring import random_windows  # registers the class, too
 
         model = keras.models.load_model(path, compile=False)
-        inputs = model.example_inputs(batch_size)
+        inputs, _ = random_windows(model.config, batch_size)
         function = tf.function(lambda: model(inputs, training=False), autograph=False)
     else:
         loaded = tf.saved_model.load(path)
