@@ -6,6 +6,7 @@ from export.inference import inference_model
 from tft_keras.layers.input_embedding import Embedded, concatenate
 from tft_keras.layers.network_tables import REAL_ROWS, all_codes, network_tables
 from tft_keras.model import TemporalFusionTransformer
+from tft_keras.quantization.control import observers_of
 
 _SELECTIONS = {"static": ("static",), "history": ("observed", "known"), "future": ("known",)}
 
@@ -13,8 +14,8 @@ _SELECTIONS = {"static": ("static",), "history": ("observed", "known"), "future"
 def device_model(model: TemporalFusionTransformer) -> TemporalFusionTransformer:
     """Returns the inference model that takes real inputs divided by their sizes, in its tables.
 
-    What each variable's own network makes of each of its codes is computed here, once. How products
-    are rounded is left to the runtime.
+    What each variable's own network makes of each of its codes is computed here, once. How sums are
+    rounded is left to the runtime.
 
     Args:
         model: quantized, its observers calibrated; see `ObservedInputs` and `NetworkTables`.
@@ -27,7 +28,8 @@ def device_model(model: TemporalFusionTransformer) -> TemporalFusionTransformer:
             outputs = selection.network_outputs(embedded)
             selection.tables = network_tables(outputs, selection.real, categories)
     copy.inputs_observed.takes_quotients = True
-    copy.attention.observers.rounds_products = False
+    for observers in observers_of(copy).values():
+        observers.rounds_sums = False
     return copy
 
 

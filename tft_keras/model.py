@@ -24,7 +24,7 @@ from tft_keras.layers.static_context import Contexts, StaticContext
 from tft_keras.layers.variable_selection import VariableSelection
 from tft_keras.quantization import FreezableMovingAverageQuantizer
 from tft_keras.quantization import control as quantization
-from tft_keras.quantization.biases import connect_biases
+from tft_keras.quantization.sums import connect_sums
 from tft_keras.recompute import recompute
 from tft_keras.tiers import blocks_of
 
@@ -99,7 +99,7 @@ class TemporalFusionTransformer(keras.Model):
             quantizer = FreezableMovingAverageQuantizer(**self.observer_settings)
             for layer in quantization.observers_of(self).values():
                 layer.quantizer = quantizer
-            connect_biases(self)
+            connect_sums(self)
 
     def _create_layers(self) -> None:
         config, units = self.config, self.config.hidden_size

@@ -23,10 +23,6 @@ class TFTLayer(keras.layers.Layer):
     Args:
         quantized: whether they quantize.
         integer_layer_norm: whether the layer observes its normalizations' results within, too.
-
-    Attributes:
-        input_scale: tells the step of the grid that the layer's input is on, where the layer itself
-            computes a bias (`connect_biases`).
     """
 
     def __init__(self, quantized: bool = False, integer_layer_norm: bool = False, **kwargs):
@@ -34,7 +30,6 @@ class TFTLayer(keras.layers.Layer):
         self.quantized = quantized
         self.integer_layer_norm = integer_layer_norm
         self.observers = None
-        self.input_scale = None
 
     @property
     def quantization(self) -> dict[str, bool]:

@@ -101,8 +101,7 @@ class InterpretableAttention(TFTLayer):
             inner = observe.within(ranges)
             attention = tf.reduce_sum(head_weights(query, key, mask, inner), axis=1)
             attention = inner("attention", attention)
-            attended = tf.matmul(attention, value)
-            attended = inner.product("attended", attended, ("attention", "value"))
+            attended = inner("attended", tf.matmul(attention, value))
             return tf.transpose(attended, (1, 0, 2)), inner.seen
 
         size = even_size(self.horizon, self.query_size)
@@ -135,7 +134,7 @@ def head_weights(query, key, mask, observe):
         (batch, heads, queries, time).
     """
     query, key = tf.transpose(query, (1, 2, 0, 3)), tf.transpose(key, (1, 2, 3, 0))
-    scores = observe.product("scores", tf.matmul(query, key), ("query", "key"))
+    scores = observe("scores", tf.matmul(query, key))
     scores = observe("masked_scores", scores + mask)
     return observe("head_weights", tf.nn.softmax(scores, axis=-1))
 

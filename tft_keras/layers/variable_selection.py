@@ -59,6 +59,8 @@ class VariableSelection(TFTLayer):
 
     Attributes:
         tables: `NetworkTables` to look the results of step 2 up in, or `None` to compute them.
+        input_steps: tell the steps of the grids of real and of categorical variables, where they
+            are quantized.
     """
 
     def __init__(
@@ -85,6 +87,7 @@ class VariableSelection(TFTLayer):
         self.recompute_weighing = recompute_weighing
         self.recompute_groups = recompute_groups
         self.tables = None
+        self.input_steps = {}
 
     @property
     def variables_count(self) -> int:
@@ -184,22 +187,22 @@ class VariableSelection(TFTLayer):
         """Multiplies the variables' vectors side by side (rows, variables * units) by a kernel."""
         kernel, bias = leaf.values(training)
         kernel = tf.reshape(kernel, (self.variables_count, self.units, kernel.shape[-1]))
-        products = {}
+        rows, kernels = {}, {}
         if self.real:
-            folded, offset = fold(embedded, kernel[: self.real])
+            kernels["real"], offset = fold(embedded, kernel[: self.real])
             bias = bias + tf.reduce_sum(offset, axis=0)
-            bias = observe.bias(bias, folded, self.input_scale)
-            rows = tf.transpose(embedded.real)
-            products[f"{name}_real"] = tf.matmul(rows, observe.weight(folded)) + bias
+            rows["real"] = tf.transpose(embedded.real)
         if self.categorical:
-            flat = tf.reshape(kernel[self.real :], (-1, kernel.shape[-1]))
-            if not self.real:
-                bias = observe.bias(bias, flat, self.input_scale)
-            product = tf.matmul(side_by_side(embedded.categorical), observe.weight(flat))
-            products[f"{name}_categorical"] = product if self.real else product + bias
-        if len(products) == 2:
-            products = {part: observe(part, product) for part, product in products.items()}
-        return observe(name, functools.reduce(tf.add, products.values()))
+            kernels["categorical"] = tf.reshape(kernel[self.real :], (-1, kernel.shape[-1]))
+            rows["categorical"] = side_by_side(embedded.categorical)
+        products = []
+        for kind, kernel in kernels.items():
+            unit = observe.unit(kernel, self.input_steps.get(kind))
+            product = tf.matmul(rows[kind], observe.weight(kernel))
+            product = product if products else product + observe.bias(bias, unit)
+            part = name if len(kernels) == 1 else f"{name}_{kind}"
+            products.append(observe(part, product, unit))
+        return products[0] if len(products) == 1 else observe(name, tf.add(*products))
 
     def real_parts(self, embedded, weights, training):
         """Returns what `sum_real` needs of each real variable."""

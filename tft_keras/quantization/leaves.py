@@ -12,8 +12,8 @@ from tensorflow_model_optimization.python.core.quantization.keras import (
 )
 from tensorflow_model_optimization.python.core.quantization.keras import quantize_wrapper
 
-from tft_keras.quantization.biases import round_bias
 from tft_keras.quantization.quantizers import WeightQuantizer
+from tft_keras.quantization.sums import kernel_step, round_bias
 
 
 class LeafQuantizeConfig(tfmot_config.QuantizeConfig):
@@ -58,11 +58,11 @@ class QuantizedLeaf(quantize_wrapper.QuantizeWrapperV2):
     its quantized twin as they are) and keeps to `trainable = False`.
 
     Attributes:
-        input_scale: tells the step of the grid that the kernel's input is on, where the leaf's bias
-            is to be rounded to 32-bit sums (`round_bias`).
+        input_step: tells the step of the grid that the kernel's input is on, so that a bias can be
+            rounded to 32-bit sums (`round_bias`).
     """
 
-    input_scale: Callable[[], tf.Tensor | None] | None = None
+    input_step: Callable[[], tf.Tensor | None] | None = None
 
     def build(self, input_shape=None):
         with tf.name_scope(self.layer.name):
@@ -90,11 +90,11 @@ class QuantizedLeaf(quantize_wrapper.QuantizeWrapperV2):
             return self.layer.values()
         values = self.call(None, training=bool(training))
         self.layer.substitutes = {}
-        scale = None if self.input_scale is None else self.input_scale()
-        if scale is None:
+        step = None if self.input_step is None else self.input_step()
+        if step is None or self.layer.bias is None:
             return values
         place = self.layer.weight_names.index("bias")
-        bias = round_bias(values[place], self.layer.values()[0], scale)
+        bias = round_bias(values[place], step * kernel_step(self.layer.values()[0]))
         return (*values[:place], bias, *values[place + 1 :])
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,6 @@ import tensorflow as tf
 import tf_keras as keras
 
 from tft_keras.errors import InputError
-from tft_keras.quantization.biases import round_bias
-from tft_keras.quantization.products import round_product
 from tft_keras.quantization.quantizers import (
     LEAST_WIDTH,
     FreezableMovingAverageQuantizer,
@@ -20,6 +18,7 @@ from tft_keras.quantization.quantizers import (
     at_least_zero,
     fake_quantize,
 )
+from tft_keras.quantization.sums import Step, Sum, kernel_step, round_bias, round_sum
 from tft_keras.recompute import is_recomputing, once
 
 MASKED = -1e9
@@ -49,40 +48,29 @@ class PlainObserver:
         """(observers, 2): the largest -value and the largest value of each so far, at least 0."""
         return tf.zeros((0, 2))
 
-    def __call__(self, name: str, tensor: tf.Tensor) -> tf.Tensor:
+    def __call__(self, name: str, tensor: tf.Tensor, unit: tf.Tensor | None = None) -> tf.Tensor:
+        """Marks a result; `unit` is that of the 32-bit sum that it is, if the caller knows it."""
         return tensor
 
     def has(self, name: str) -> bool:
         """Returns whether there is an observer of that name."""
         return False
 
-    def product(self, name: str, tensor: tf.Tensor, factors: tuple[str, str]) -> tf.Tensor:
-        """Marks a result that is the matrix product of two observed tensors.
-
-        Args:
-            name: of the product.
-            tensor: the product.
-            factors: names of the two.
-        """
-        return self(name, tensor)
-
     def weight(self, tensor: tf.Tensor) -> tf.Tensor:
         """Marks a constant that is computed from weights, as an int8 runtime would store it."""
         return tensor
 
-    def bias(
-        self,
-        bias: tf.Tensor,
-        kernel: tf.Tensor,
-        input_scale: Callable[[], tf.Tensor | None] | None,
-    ) -> tf.Tensor:
-        """Marks a bias computed from weights, as an int8 runtime would store it in 32 bits.
+    def unit(self, kernel: tf.Tensor, input_step: Step | None) -> tf.Tensor | None:
+        """Returns the unit of 32-bit sums (`tft_keras.quantization.sums`), if there is one.
 
         Args:
-            bias: (units,).
-            kernel: (in, units), as given to `weight`.
-            input_scale: tells the step of the input's grid.
+            kernel: as given to `weight`.
+            input_step: tells the step of the input's grid.
         """
+        return None
+
+    def bias(self, bias: tf.Tensor, unit: tf.Tensor | None) -> tf.Tensor:
+        """Marks a bias computed from weights, as an int8 runtime would store it in 32 bits."""
         return bias
 
     def under(self, prefix: str) -> PlainObserver:
@@ -108,8 +96,9 @@ class Observers(keras.layers.Layer):
 
     Attributes:
         listener: called with the name and value of every observed tensor, unless `None`.
-        rounds_products: whether products are rounded as the runtime does; not in a graph that is
-            converted for it.
+        sums: which results are 32-bit sums, by name (`connect_sums`).
+        rounds_sums: whether these are rounded as the runtime does it, outside of training; not in a
+            graph that is converted for the runtime.
     """
 
     def __init__(self, observations: Mapping[str, Range | None], **kwargs):
@@ -121,7 +110,8 @@ class Observers(keras.layers.Layer):
         self.quantizer = FreezableMovingAverageQuantizer()
         self.mode = "quantize"
         self.listener = None
-        self.rounds_products = True
+        self.sums: dict[str, Sum] = {}
+        self.rounds_sums = True
 
     def build(self, input_shape=None):
         self.state = self.quantizer.build(None, "", self, count=len(self.names))
@@ -134,7 +124,9 @@ class Observers(keras.layers.Layer):
     def observing(self, training: bool | None) -> Iterator[QuantizingObserver]:
         """Gives the observer of one call and moves the ranges when the call is over."""
         (low, high, live), records = self._begin(training)
-        observer = QuantizingObserver(self, (low, high, live), records)
+        rounds = self.rounds_sums and self.mode == "quantize" and not training
+        units = self._units() if rounds else ()
+        observer = QuantizingObserver(self, (low, high, live, units), records)
         yield observer
         if records:
             fixed = tf.constant(self.fixed)
@@ -168,6 +160,11 @@ class Observers(keras.layers.Layer):
             seen = sizes[:, tf.newaxis] * tf.abs(unit)
             once(lambda: self.quantizer.move(self.state, seen, live))
         return tf.maximum(low / unit[0], LEAST_WIDTH)
+
+    def _units(self) -> tuple[tf.Tensor, ...]:
+        """Returns the unit of each observer's 32-bit sum, 0 for what is none."""
+        units = {name: given.unit() for name, given in self.sums.items()}
+        return tuple(units.get(name, tf.constant(0.0)) for name in self.names)
 
     def _begin(self, training: bool | None) -> tuple[tuple[tf.Tensor, ...], bool]:
         """Returns lower ends, upper ends and whether they are live; and whether to record."""
@@ -206,7 +203,8 @@ class QuantizingObserver(PlainObserver):
 
     Args:
         owner: the `Observers`, for names, mode and the way to look for extremes.
-        ranges: lower and upper ends, (observers,) each, and whether the ranges are live.
+        ranges: lower and upper ends, (observers,) each, whether the ranges are live, and the units
+            of 32-bit sums, one for each observer; none where sums are not to be rounded.
         records: whether to look for extremes at all.
         prefix: put before names.
         extremes: of each observer so far, shared with the observers made by `under`.
@@ -232,25 +230,22 @@ class QuantizingObserver(PlainObserver):
         places = range(len(self._owner.names))
         return tf.stack([self._extremes.get(place, nothing) for place in places])
 
-    def __call__(self, name: str, tensor: tf.Tensor) -> tf.Tensor:
+    def __call__(self, name, tensor, unit=None):
         owner = self._owner
         place = owner.places[self._prefix + name]
         if self._records and not owner.fixed[place] and not is_recomputing():
             self._join(place, owner.quantizer.extremes(tensor, self._ranges[2]))
         if owner.mode == "quantize":
-            tensor = fake_quantize(tensor, *(ends[place] for ends in self._ends))
+            low, high = (ends[place] for ends in self._ends)
+            if self._ranges[3]:
+                tensor = self._round_sum(place, tensor, unit, step(low, high))
+            tensor = fake_quantize(tensor, low, high)
         if owner.listener is not None:
             owner.listener(owner.names[place], tensor)
         return tensor
 
     def has(self, name):
         return self._prefix + name in self._owner.places
-
-    def product(self, name, tensor, factors):
-        if self._owner.mode == "quantize" and self._owner.rounds_products:
-            first, second, result = (step(*tf.unstack(self.grid(n))) for n in (*factors, name))
-            tensor = round_product(tensor, first * second, result)
-        return self(name, tensor)
 
     @property
     def tells_grids(self) -> bool:
@@ -278,9 +273,12 @@ class QuantizingObserver(PlainObserver):
             return tensor
         return WeightQuantizer()(tensor, training=None, weights={})
 
-    def bias(self, bias, kernel, input_scale):
-        scale = None if input_scale is None else input_scale()
-        return bias if scale is None else round_bias(bias, kernel, scale)
+    def unit(self, kernel, input_step):
+        input_step = None if self._owner.mode != "quantize" or not input_step else input_step()
+        return None if input_step is None else input_step * kernel_step(kernel)
+
+    def bias(self, bias, unit):
+        return bias if unit is None else round_bias(bias, unit)
 
     def under(self, prefix: str) -> QuantizingObserver:
         prefix = f"{self._prefix}{prefix}/"
@@ -294,6 +292,13 @@ class QuantizingObserver(PlainObserver):
         for place in range(len(self._owner.names)):
             if not self._owner.fixed[place]:
                 self._join(place, seen[place])
+
+    def _round_sum(self, place: int, tensor, unit, step):
+        """Returns a result as the runtime rounds it, where it is a 32-bit sum."""
+        given = self._owner.sums.get(self._owner.names[place])
+        if given is not None:
+            return given.round(tensor, self._ranges[3][place], step)
+        return tensor if unit is None else round_sum(tensor, unit, step)
 
     def _join(self, place: int, extremes: tf.Tensor) -> None:
         if place in self._extremes:

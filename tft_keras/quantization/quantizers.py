@@ -45,6 +45,15 @@ def weight_limit(weight: tf.Tensor) -> tf.Tensor:
     return tf.maximum(tf.stop_gradient(limit), LEAST_WIDTH)
 
 
+@tf.custom_gradient
+def _quantize_weight(weight: tf.Tensor, limit: tf.Tensor):
+    # Rounded before, as the converter rounds: the fake-quantization alone, which adds the limit
+    # first, puts weights that lie nearly between two steps on either of them.
+    step = tf.cast(limit / 127, weight.dtype)
+    rounded = fake_quantize(tf.round(weight / step) * step, -limit, limit, narrow_range=True)
+    return rounded, lambda upstream: (upstream, None)
+
+
 class WeightQuantizer(tfmot.Quantizer):
     """8 bits, symmetric, narrow range, one scale for the tensor, from the weights as they are now.
 
@@ -62,8 +71,7 @@ class WeightQuantizer(tfmot.Quantizer):
 
     def __call__(self, inputs, training, weights, **kwargs) -> tf.Tensor:
         inputs = tf.convert_to_tensor(inputs) * tf.cast(self.scale, inputs.dtype)
-        limit = weight_limit(inputs)
-        return fake_quantize(inputs, -limit, limit, narrow_range=True)
+        return _quantize_weight(inputs, weight_limit(inputs))
 
     def get_config(self) -> dict[str, Any]:
         return {"scale": self.scale}

@@ -1,0 +1,158 @@
+"""The 32-bit sums of an int8 runtime: what they are made of, and how they become 8 bits again.
+
+A dense layer or matrix product adds up products of 8-bit integers, so that its sum is a whole
+number of *units*; a unit is the step of one factor times the step of the other. A bias is one more
+whole number in it. The runtime then brings the sum to the 8-bit grid of the result.
+
+Training adds up in float32, which is a little off a whole number of units, and that decides on
+which side of a rounding step some results fall; an LSTM makes many of one. Outside of training
+these functions give the number that the runtime gives.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tft_keras.quantization.quantizers import weight_limit
+
+Step = Callable[[], tf.Tensor | None]  # of a grid; None where nothing is quantized
+
+
+class Sum(NamedTuple):
+    """Of what an observed result is the sum.
+
+    Attributes:
+        factors: tell the steps of the two factors' grids.
+        round: brings the sum to the result's grid: `round_sum` or `round_product`.
+    """
+
+    factors: tuple[Step, Step]
+    round: Callable[..., tf.Tensor]
+
+    def unit(self) -> tf.Tensor:
+        first, second = self.factors
+        return first() * second()
+
+
+def kernel_step(kernel: tf.Tensor) -> tf.Tensor:
+    """Returns the step of the grid that `WeightQuantizer` puts a kernel on."""
+    return weight_limit(kernel) / 127
+
+
+def round_bias(bias: tf.Tensor, unit: tf.Tensor) -> tf.Tensor:
+    """Returns a bias in whole units; the gradient is that of the bias."""
+    wide = tf.cast(bias, tf.float32)
+    rounded = tf.cast(tf.round(wide / unit) * unit, bias.dtype)
+    return bias + tf.stop_gradient(rounded - bias)
+
+
+@tf.custom_gradient
+def round_sum(value: tf.Tensor, unit: tf.Tensor, step: tf.Tensor):
+    """Returns a dense layer's sum on the grid of its result.
+
+    The runtime multiplies by a float32 number and rounds, halves to even.
+
+    Args:
+        value: the sum, nearly a whole number of units.
+        unit: of the sum, scalar.
+        step: of the result's grid, scalar.
+
+    Returns:
+        Whole steps, not yet clipped to the grid's ends. The gradient is that of the value.
+    """
+    units = tf.round(tf.cast(value, tf.float32) / unit)
+    rounded = tf.round(units * (unit / step)) * step
+    return tf.cast(rounded, value.dtype), lambda upstream: (upstream, None, None)
+
+
+@tf.custom_gradient
+def round_product(value: tf.Tensor, unit: tf.Tensor, step: tf.Tensor):
+    """Returns a product of two activations on the grid of its result; else as `round_sum`.
+
+    The runtime multiplies by a fixed-point number in [1/2, 1), rounds, divides by a power of two
+    and rounds again, halves away from zero: one value in 300 is not what rounding once gives.
+    """
+    dtype = value.dtype
+    value, unit, step = (tf.cast(each, tf.float64) for each in (value, unit, step))
+    exponent = tf.math.floor(tf.math.log(unit / step) / tf.math.log(tf.constant(2.0, tf.float64)))
+    power = tf.pow(tf.constant(2.0, tf.float64), tf.minimum(exponent + 1, 0.0))
+    units = tf.round(tf.abs(value) / unit)
+    once = tf.math.floor(units * (unit / step) / power + 0.5)
+    rounded = tf.sign(value) * tf.math.floor(once * power + 0.5) * step
+    return tf.cast(rounded, dtype), lambda upstream: (upstream, None, None)
+
+
+def connect_sums(model) -> None:
+    """Tells every leaf with a kernel, and the observer of its result, where its input was observed.
+
+    Args:
+        model: a quantized `TemporalFusionTransformer`, built.
+    """
+
+    def after(layer, name: str) -> Step:
+        return functools.partial(layer.observers.scale, name)
+
+    def connect(observers, name: str, leaf, input_step: Step, kernel: str = "kernel") -> None:
+        steps = (input_step, functools.partial(_leaf_step, leaf, kernel))
+        observers.sums[name] = Sum(steps, round_sum)
+        if kernel == "kernel":
+            leaf.input_step = input_step
+
+    def connect_residual(network, observers, input_step=None, context_step=None, prefix=""):
+        def observed(name):
+            return functools.partial(observers.scale, prefix + name)
+
+        if input_step is not None:
+            connect(observers, f"{prefix}hidden", network.hidden, input_step)
+        if network.context is not None:
+            connect(observers, f"{prefix}context", network.context, context_step)
+        connect(observers, f"{prefix}projection", network.projection, observed("activation"))
+        connect(observers, f"{prefix}gate_linear", network.gate, observed("projection"))
+
+    contexts = dict.fromkeys(("selection", "enrichment"))
+    if model.config.static_variables:
+        for network in model.static_context.networks:
+            step = after(model.static_selected, "values")
+            connect_residual(network, network.observers, step)
+            contexts[network.name] = after(network, "normalized")
+    for name in ("static", "history", "future"):
+        selection = getattr(model, f"{name}_selection", None)
+        if selection is None:
+            continue
+        selection.input_steps["real"] = model.inputs_observed.scale
+        if selection.categorical:
+            selection.input_steps["categorical"] = after(model.vectors_observed, "values")
+        step = contexts["selection"]
+        connect_residual(selection.weighing, selection.observers, None, step, "weighing/")
+    for lstm in (model.lstm_encoder, model.lstm_decoder):
+        leaf, step = lstm.weights_leaf, after(lstm, "hidden")
+        connect(lstm.observers, "projected", leaf, after(model.selected, "values"))
+        connect(lstm.observers, "recurrent", leaf, step, "recurrent_kernel")
+    step = after(model.lstm_skip, "normalized")
+    connect_residual(model.enrichment, model.enrichment.observers, step, contexts["enrichment"])
+    attention, step = model.attention, after(model.enrichment, "normalized")
+    for name in ("query", "key", "value"):
+        connect(attention.observers, name, getattr(attention, name), step)
+    for name, factors in (("scores", ("query", "key")), ("attended", ("attention", "value"))):
+        steps = tuple(after(attention, factor) for factor in factors)
+        attention.observers.sums[name] = Sum(steps, round_product)
+    connect(attention.observers, "output", attention.output_leaf, after(attention, "attended"))
+    step = after(model.attention_skip, "normalized")
+    connect_residual(model.position_wise, model.position_wise.observers, step)
+    for skip, before, result in (
+        (model.lstm_skip, model.lstm_encoder, "hidden"),
+        (model.attention_skip, model.attention, "output"),
+        (model.output_skip, model.position_wise, "normalized"),
+    ):
+        connect(skip.observers, "gate_linear", skip.gate, after(before, result))
+    step = after(model.output_skip, "normalized")
+    connect(model.head.observers, "quantiles", model.head.linear, step)
+
+
+def _leaf_step(leaf, kernel: str) -> tf.Tensor:
+    plain = leaf.layer
+    return kernel_step(plain.values()[plain.weight_names.index(kernel)])
