@@ -33,6 +33,6 @@ setup(
         "bars": BARS,
         "demo": DEMO,
         "peer": ["pytorch-forecasting>=1.8,<2", "torch>=2.2"],
-        "test": [*BARS, *DEMO, "pytest>=8", "ruff>=0.12,<0.17"],
+        "test": [*BARS, *DEMO, "pytest>=8", "pytest-xdist>=3.5", "ruff>=0.12,<0.17"],
     },
 )
