@@ -39,19 +39,15 @@ def at_least_zero(values: tf.Tensor) -> tf.Tensor:
     return tf.where(values < 0, tf.zeros_like(values), values)
 
 
+def straight_through(values: tf.Tensor, rounded: tf.Tensor) -> tf.Tensor:
+    """Returns the rounded values; the gradient is that of the values."""
+    return values + tf.stop_gradient(tf.cast(rounded, values.dtype) - values)
+
+
 def weight_limit(weight: tf.Tensor) -> tf.Tensor:
     """Returns the largest absolute value of a weight, which 127 stands for; never zero."""
     limit = tf.reduce_max(tf.abs(tf.cast(weight, tf.float32)))
     return tf.maximum(tf.stop_gradient(limit), LEAST_WIDTH)
-
-
-@tf.custom_gradient
-def _quantize_weight(weight: tf.Tensor, limit: tf.Tensor):
-    # Rounded before, as the converter rounds: the fake-quantization alone, which adds the limit
-    # first, puts weights that lie nearly between two steps on either of them.
-    step = tf.cast(limit / 127, weight.dtype)
-    rounded = fake_quantize(tf.round(weight / step) * step, -limit, limit, narrow_range=True)
-    return rounded, lambda upstream: (upstream, None)
 
 
 class WeightQuantizer(tfmot.Quantizer):
@@ -71,7 +67,12 @@ class WeightQuantizer(tfmot.Quantizer):
 
     def __call__(self, inputs, training, weights, **kwargs) -> tf.Tensor:
         inputs = tf.convert_to_tensor(inputs) * tf.cast(self.scale, inputs.dtype)
-        return _quantize_weight(inputs, weight_limit(inputs))
+        limit = weight_limit(inputs)
+        # Rounded before, as the converter rounds: the fake-quantization alone, which adds the limit
+        # first, puts weights that lie nearly between two steps on either of them.
+        step = tf.cast(limit / 127, inputs.dtype)
+        inputs = straight_through(inputs, tf.round(inputs / step) * step)
+        return fake_quantize(inputs, -limit, limit, narrow_range=True)
 
     def get_config(self) -> dict[str, Any]:
         return {"scale": self.scale}

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tft_keras.quantization.quantizers import weight_limit
+from tft_keras.quantization.quantizers import straight_through, weight_limit
 
 Step = Callable[[], tf.Tensor | None]  # of a grid; None where nothing is quantized
 
@@ -45,13 +45,10 @@ def kernel_step(kernel: tf.Tensor) -> tf.Tensor:
 
 def round_bias(bias: tf.Tensor, unit: tf.Tensor) -> tf.Tensor:
     """Returns a bias in whole units; the gradient is that of the bias."""
-    wide = tf.cast(bias, tf.float32)
-    rounded = tf.cast(tf.round(wide / unit) * unit, bias.dtype)
-    return bias + tf.stop_gradient(rounded - bias)
+    return straight_through(bias, tf.round(tf.cast(bias, tf.float32) / unit) * unit)
 
 
-@tf.custom_gradient
-def round_sum(value: tf.Tensor, unit: tf.Tensor, step: tf.Tensor):
+def round_sum(value: tf.Tensor, unit: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
     """Returns a dense layer's sum on the grid of its result.
 
     The runtime multiplies by a float32 number and rounds, halves to even.
@@ -65,25 +62,21 @@ def round_sum(value: tf.Tensor, unit: tf.Tensor, step: tf.Tensor):
         Whole steps, not yet clipped to the grid's ends. The gradient is that of the value.
     """
     units = tf.round(tf.cast(value, tf.float32) / unit)
-    rounded = tf.round(units * (unit / step)) * step
-    return tf.cast(rounded, value.dtype), lambda upstream: (upstream, None, None)
+    return straight_through(value, tf.round(units * (unit / step)) * step)
 
 
-@tf.custom_gradient
-def round_product(value: tf.Tensor, unit: tf.Tensor, step: tf.Tensor):
+def round_product(value: tf.Tensor, unit: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
     """Returns a product of two activations on the grid of its result; else as `round_sum`.
 
     The runtime multiplies by a fixed-point number in [1/2, 1), rounds, divides by a power of two
     and rounds again, halves away from zero: one value in 300 is not what rounding once gives.
     """
-    dtype = value.dtype
-    value, unit, step = (tf.cast(each, tf.float64) for each in (value, unit, step))
+    wide, unit, step = (tf.cast(each, tf.float64) for each in (value, unit, step))
     exponent = tf.math.floor(tf.math.log(unit / step) / tf.math.log(tf.constant(2.0, tf.float64)))
     power = tf.pow(tf.constant(2.0, tf.float64), tf.minimum(exponent + 1, 0.0))
-    units = tf.round(tf.abs(value) / unit)
+    units = tf.round(tf.abs(wide) / unit)
     once = tf.math.floor(units * (unit / step) / power + 0.5)
-    rounded = tf.sign(value) * tf.math.floor(once * power + 0.5) * step
-    return tf.cast(rounded, dtype), lambda upstream: (upstream, None, None)
+    return straight_through(value, tf.sign(wide) * tf.math.floor(once * power + 0.5) * step)
 
 
 def connect_sums(model) -> None:
@@ -92,65 +85,74 @@ def connect_sums(model) -> None:
     Args:
         model: a quantized `TemporalFusionTransformer`, built.
     """
-
-    def after(layer, name: str) -> Step:
-        return functools.partial(layer.observers.scale, name)
-
-    def connect(observers, name: str, leaf, input_step: Step, kernel: str = "kernel") -> None:
-        steps = (input_step, functools.partial(_leaf_step, leaf, kernel))
-        observers.sums[name] = Sum(steps, round_sum)
-        if kernel == "kernel":
-            leaf.input_step = input_step
-
-    def connect_residual(network, observers, input_step=None, context_step=None, prefix=""):
-        def observed(name):
-            return functools.partial(observers.scale, prefix + name)
-
-        if input_step is not None:
-            connect(observers, f"{prefix}hidden", network.hidden, input_step)
-        if network.context is not None:
-            connect(observers, f"{prefix}context", network.context, context_step)
-        connect(observers, f"{prefix}projection", network.projection, observed("activation"))
-        connect(observers, f"{prefix}gate_linear", network.gate, observed("projection"))
-
     contexts = dict.fromkeys(("selection", "enrichment"))
     if model.config.static_variables:
         for network in model.static_context.networks:
-            step = after(model.static_selected, "values")
-            connect_residual(network, network.observers, step)
-            contexts[network.name] = after(network, "normalized")
+            _connect_residual(network, network.observers, _after(model.static_selected, "values"))
+            contexts[network.name] = _after(network, "normalized")
+    _connect_selections(model, contexts["selection"])
+    for lstm in (model.lstm_encoder, model.lstm_decoder):
+        leaf, hidden = lstm.weights_leaf, _after(lstm, "hidden")
+        _connect(lstm.observers, "recurrent", leaf, hidden, "recurrent_kernel")
+        _connect(lstm.observers, "projected", leaf, _after(model.selected, "values"))
+    for network, before, context in (
+        (model.enrichment, model.lstm_skip, contexts["enrichment"]),
+        (model.position_wise, model.attention_skip, None),
+    ):
+        _connect_residual(network, network.observers, _after(before, "normalized"), context)
+    _connect_attention(model.attention, _after(model.enrichment, "normalized"))
+    for skip, before, result in (
+        (model.lstm_skip, model.lstm_encoder, "hidden"),
+        (model.attention_skip, model.attention, "output"),
+        (model.output_skip, model.position_wise, "normalized"),
+    ):
+        _connect(skip.observers, "gate_linear", skip.gate, _after(before, result))
+    outputs = _after(model.output_skip, "normalized")
+    _connect(model.head.observers, "quantiles", model.head.linear, outputs)
+
+
+def _connect_selections(model, context: Step | None) -> None:
     for name in ("static", "history", "future"):
         selection = getattr(model, f"{name}_selection", None)
         if selection is None:
             continue
         selection.input_steps["real"] = model.inputs_observed.scale
         if selection.categorical:
-            selection.input_steps["categorical"] = after(model.vectors_observed, "values")
-        step = contexts["selection"]
-        connect_residual(selection.weighing, selection.observers, None, step, "weighing/")
-    for lstm in (model.lstm_encoder, model.lstm_decoder):
-        leaf, step = lstm.weights_leaf, after(lstm, "hidden")
-        connect(lstm.observers, "projected", leaf, after(model.selected, "values"))
-        connect(lstm.observers, "recurrent", leaf, step, "recurrent_kernel")
-    step = after(model.lstm_skip, "normalized")
-    connect_residual(model.enrichment, model.enrichment.observers, step, contexts["enrichment"])
-    attention, step = model.attention, after(model.enrichment, "normalized")
+            selection.input_steps["categorical"] = _after(model.vectors_observed, "values")
+        # The first layer's sums are known to the selection itself, which folds kernels into it.
+        _connect_residual(selection.weighing, selection.observers, None, context, "weighing/")
+
+
+def _connect_residual(network, observers, inputs, context=None, prefix: str = "") -> None:
+    def observed(name: str) -> Step:
+        return functools.partial(observers.scale, prefix + name)
+
+    if inputs is not None:
+        _connect(observers, f"{prefix}hidden", network.hidden, inputs)
+    if network.context is not None:
+        _connect(observers, f"{prefix}context", network.context, context)
+    _connect(observers, f"{prefix}projection", network.projection, observed("activation"))
+    _connect(observers, f"{prefix}gate_linear", network.gate, observed("projection"))
+
+
+def _connect_attention(attention, inputs: Step) -> None:
     for name in ("query", "key", "value"):
-        connect(attention.observers, name, getattr(attention, name), step)
+        _connect(attention.observers, name, getattr(attention, name), inputs)
     for name, factors in (("scores", ("query", "key")), ("attended", ("attention", "value"))):
-        steps = tuple(after(attention, factor) for factor in factors)
+        steps = tuple(_after(attention, factor) for factor in factors)
         attention.observers.sums[name] = Sum(steps, round_product)
-    connect(attention.observers, "output", attention.output_leaf, after(attention, "attended"))
-    step = after(model.attention_skip, "normalized")
-    connect_residual(model.position_wise, model.position_wise.observers, step)
-    for skip, before, result in (
-        (model.lstm_skip, model.lstm_encoder, "hidden"),
-        (model.attention_skip, model.attention, "output"),
-        (model.output_skip, model.position_wise, "normalized"),
-    ):
-        connect(skip.observers, "gate_linear", skip.gate, after(before, result))
-    step = after(model.output_skip, "normalized")
-    connect(model.head.observers, "quantiles", model.head.linear, step)
+    _connect(attention.observers, "output", attention.output_leaf, _after(attention, "attended"))
+
+
+def _connect(observers, name: str, leaf, inputs: Step, kernel: str = "kernel") -> None:
+    """Says that an observed result is the sum of inputs times a leaf's kernel."""
+    observers.sums[name] = Sum((inputs, functools.partial(_leaf_step, leaf, kernel)), round_sum)
+    if kernel == "kernel":  # whose sum the bias is in
+        leaf.input_step = inputs
+
+
+def _after(layer, name: str) -> Step:
+    return functools.partial(layer.observers.scale, name)
 
 
 def _leaf_step(leaf, kernel: str) -> tf.Tensor:
