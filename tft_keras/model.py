@@ -238,9 +238,11 @@ class TemporalFusionTransformer(keras.Model):
             local, tf.concat([history, future], axis=1), seed=seeds[4], training=training
         )
 
-        def attend(local, context, seed_enrichment, seed_attention, seed_position):
+        def enrich(local, context, seed):
             context = None if context is None else context[:, tf.newaxis]
-            enriched = self.enrichment(local, context, seed=seed_enrichment, training=training)
+            return self.enrichment(local, context, seed=seed, training=training)
+
+        def attend(enriched, seed_attention, seed_position):
             attended = self.attention(enriched, training=training, return_attention=details)
             attended, attention = attended if details else (attended, None)
             asking = enriched[:, -self.config.horizon :]
@@ -248,9 +250,9 @@ class TemporalFusionTransformer(keras.Model):
             transformed = self.position_wise(attended, seed=seed_position, training=training)
             return transformed, attention
 
-        transformed, attention = self._block(
-            "temporal_attention", attend, local, contexts.enrichment, *seeds[5:8]
-        )
+        # Two parts, so that the way back never needs the intermediate results of both.
+        enriched = self._block("temporal_attention", enrich, local, contexts.enrichment, seeds[5])
+        transformed, attention = self._block("temporal_attention", attend, enriched, *seeds[6:8])
         if details:
             results["attention"] = attention
         outputs = self.output_skip(
@@ -362,16 +364,11 @@ class TemporalFusionTransformer(keras.Model):
                 selection.recompute_weighing = encoder in names
                 selection.recompute_groups = "variable_selection" in names
         self.attention.recompute_queries = "variable_selection" in names
-        self.attention.query_size = self._query_size(self.attention.recompute_queries)
+        # Several tensors of the scores' size belong to a part.
+        scores = self.config.num_heads * (self.config.encoder_steps + self.config.horizon)
+        self.attention.query_size = default_size(self.config.horizon, 4 * scores)
         # What `fit` has traced still holds the former choice.
         self.train_function = None
-
-    def _query_size(self, recomputed: bool) -> int:
-        """Returns how many of the horizon's steps the attention processes at once."""
-        # Several tensors of the scores' size belong to a part; recomputed, they make the peak.
-        config = self.config
-        scores = config.num_heads * (config.encoder_steps + config.horizon)
-        return default_size(config.horizon, (8 if recomputed else 4) * scores)
 
     def _block(self, name: str, body: Callable[..., Any], *arguments: Any) -> Any:
         """Calls `body(*arguments)`, recomputed in the backward pass if the choice says so."""
