@@ -7,6 +7,7 @@ import functools
 import tensorflow as tf
 
 from tft_keras.layers.base import TFTLayer
+from tft_keras.layers.compiled import can_compile
 from tft_keras.layers.dropout import derive_seed
 from tft_keras.layers.fused_quantized import QuantizedSumming
 from tft_keras.layers.fused_residual import Line, activate, weighted_residual
@@ -218,7 +219,7 @@ class VariableSelection(TFTLayer):
         """Returns the weighted sum over the real variables' GRNs, group by group."""
 
         def body(part, ranges, seed):
-            values, weights, first, skip, residual = part
+            values, weights, first, skip, residual = widened(part)
             inner = observe.within(ranges)
             if self.fuses(seed, inner):
                 activation, skip = activate(values, *first), Line(values, *skip)
@@ -241,7 +242,7 @@ class VariableSelection(TFTLayer):
         """Returns the weighted sum over the categorical variables' GRNs, group by group."""
 
         def body(part, ranges, seed):
-            vectors, weights, first, residual = part
+            vectors, weights, first, residual = widened(part)
             inner = observe.within(ranges)
             hidden = dense(vectors, first, PlainObserver(), "hidden")
             if self.fuses(seed, inner):
@@ -255,10 +256,16 @@ class VariableSelection(TFTLayer):
 
     def sum_groups(self, body, parts, seed, observe):
         """Sums the results of `body` over groups of variables: (rows, units)."""
+        dtype = parts[0].dtype
+
+        def narrowed(part, ranges, seed):
+            result, seen = body(part, ranges, seed)
+            return tf.cast(result, dtype), seen
+
         size = even_size(parts[0].shape[0], self.group_size)
-        groups = Groups(body, parts, observe.ranges, size, seed, self.recompute_groups)
+        groups = Groups(narrowed, parts, observe.ranges, size, seed, self.recompute_groups)
         rows = tf.shape(parts[0])[1]
-        total, seen = groups.sum(tf.zeros((rows, self.units), parts[0].dtype), observe.seen)
+        total, seen = groups.sum(tf.zeros((rows, self.units), dtype), observe.seen)
         observe.see(seen)
         return total
 
@@ -306,6 +313,13 @@ class VariableSelection(TFTLayer):
             "recompute_weighing": self.recompute_weighing,
             "recompute_groups": self.recompute_groups,
         }
+
+
+def widened(part):
+    """Returns a group's tensors in float32 on processors, where half precision is slower."""
+    if not can_compile():
+        return part
+    return tf.nest.map_structure(lambda tensor: tf.cast(tensor, tf.float32), part)
 
 
 def fold(embedded: Embedded, kernel: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
