@@ -37,25 +37,35 @@ def fixed_point(sums, multiplier):
     return divided(divided(sums * factor, 31), shift)
 
 
+def once_rounded(sums, multiplier):
+    """The same where the second activation's zero point is 0."""
+    return np.floor(sums * multiplier + 0.5)
+
+
 def float_point(sums, multiplier):
     """The same of dense layers: a float32 product, halves to even."""
     return np.round(sums.astype(np.float32) * np.float32(multiplier))
 
 
 @pytest.mark.parametrize(
-    "rounds, by_hand", [(round_product, fixed_point), (round_sum, float_point)]
+    "rounds, twice, by_hand",
+    [
+        (round_product, 1.0, fixed_point),
+        (round_product, 0.0, once_rounded),
+        (round_sum, 0.0, float_point),
+    ],
 )
-def test_rounded_as_in_the_runtime(rounds, by_hand):
+def test_rounded_as_in_the_runtime(rounds, twice, by_hand):
     generator = np.random.default_rng(0)
     sums = generator.integers(-(2**17), 2**17, 100_000)
     # What float32 makes of such a sum is a fraction of a unit off.
     value = sums * UNIT + generator.uniform(-0.3, 0.3, sums.shape) * UNIT
     unit, step = (tf.constant(each, tf.float32) for each in (UNIT, STEP))
-    rounded = rounds(tf.constant(value, tf.float32), unit, step)
+    rounded = rounds(tf.constant(value, tf.float32), unit, step, tf.constant(twice))
     found = np.round(rounded.numpy().astype(np.float64) / STEP)
     # Steps are float32 numbers here: of 100,000 results one or two lie so near to a half.
     assert np.sum(found != by_hand(sums, UNIT / STEP)) <= 3
-    if rounds is round_product:
+    if twice:
         assert np.mean(np.round(sums * UNIT / STEP) != by_hand(sums, UNIT / STEP)) > 1e-3
 
 
@@ -63,7 +73,7 @@ def test_rounded_as_in_the_runtime(rounds, by_hand):
 def test_the_gradient_passes(rounds):
     value = tf.Variable([0.3, -0.7, 5.0])
     with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(rounds(value, tf.constant(1e-4), tf.constant(0.01)) * [1.0, 2.0, 3.0])
+        loss = tf.reduce_sum(rounds(value, *map(tf.constant, (1e-4, 0.01, 1.0))) * [1.0, 2.0, 3.0])
     np.testing.assert_array_equal(tape.gradient(loss, value), [1, 2, 3])
 
 

@@ -125,8 +125,8 @@ class Observers(keras.layers.Layer):
         """Gives the observer of one call and moves the ranges when the call is over."""
         (low, high, live), records = self._begin(training)
         rounds = self.rounds_sums and self.mode == "quantize" and not training
-        units = self._units() if rounds else ()
-        observer = QuantizingObserver(self, (low, high, live, units), records)
+        sums = self._sum_terms() if rounds else ()
+        observer = QuantizingObserver(self, (low, high, live, sums), records)
         yield observer
         if records:
             fixed = tf.constant(self.fixed)
@@ -139,6 +139,12 @@ class Observers(keras.layers.Layer):
         low, high, _ = once(lambda: self.quantizer.read(self.state))
         place = self.places[name]
         return step(low[place], high[place])
+
+    def shifted(self, name: str) -> tf.Tensor:
+        """Returns whether an observed tensor's int8 zero point is another than 0."""
+        low, high, _ = once(lambda: self.quantizer.read(self.state))
+        place = self.places[name]
+        return tf.not_equal(tf.round(-low[place] / step(low[place], high[place])), 128)
 
     def sizes(
         self, unit: Range, tensors: Sequence[tf.Tensor] = (), training: bool | None = None
@@ -161,10 +167,10 @@ class Observers(keras.layers.Layer):
             once(lambda: self.quantizer.move(self.state, seen, live))
         return tf.maximum(low / unit[0], LEAST_WIDTH)
 
-    def _units(self) -> tuple[tf.Tensor, ...]:
-        """Returns the unit of each observer's 32-bit sum, 0 for what is none."""
-        units = {name: given.unit() for name, given in self.sums.items()}
-        return tuple(units.get(name, tf.constant(0.0)) for name in self.names)
+    def _sum_terms(self) -> tuple[tf.Tensor, ...]:
+        """Returns the terms of each observer's 32-bit sum, zeros for what is none."""
+        terms = {name: given.terms() for name, given in self.sums.items()}
+        return tuple(terms.get(name, tf.zeros(2)) for name in self.names)
 
     def _begin(self, training: bool | None) -> tuple[tuple[tf.Tensor, ...], bool]:
         """Returns lower ends, upper ends and whether they are live; and whether to record."""
@@ -203,8 +209,8 @@ class QuantizingObserver(PlainObserver):
 
     Args:
         owner: the `Observers`, for names, mode and the way to look for extremes.
-        ranges: lower and upper ends, (observers,) each, whether the ranges are live, and the units
-            of 32-bit sums, one for each observer; none where sums are not to be rounded.
+        ranges: lower and upper ends, (observers,) each, whether the ranges are live, and the terms
+            of 32-bit sums, (2,) for each observer; none where sums are not to be rounded.
         records: whether to look for extremes at all.
         prefix: put before names.
         extremes: of each observer so far, shared with the observers made by `under`.
@@ -297,7 +303,8 @@ class QuantizingObserver(PlainObserver):
         """Returns a result as the runtime rounds it, where it is a 32-bit sum."""
         given = self._owner.sums.get(self._owner.names[place])
         if given is not None:
-            return given.round(tensor, self._ranges[3][place], step)
+            unit, twice = tf.unstack(self._ranges[3][place])
+            return given.round(tensor, unit, step, twice)
         return tensor if unit is None else round_sum(tensor, unit, step)
 
     def _join(self, place: int, extremes: tf.Tensor) -> None:

@@ -28,14 +28,18 @@ class Sum(NamedTuple):
     Attributes:
         factors: tell the steps of the two factors' grids.
         round: brings the sum to the result's grid: `round_sum` or `round_product`.
+        twice: tells whether it rounds twice; see `round_product`.
     """
 
     factors: tuple[Step, Step]
     round: Callable[..., tf.Tensor]
+    twice: Callable[[], tf.Tensor] | None = None
 
-    def unit(self) -> tf.Tensor:
+    def terms(self) -> tf.Tensor:
+        """Returns the unit, and 1 where it is rounded twice, else 0."""
         first, second = self.factors
-        return first() * second()
+        twice = tf.cast(self.twice(), tf.float32) if self.twice else tf.constant(0.0)
+        return tf.stack([first() * second(), twice])
 
 
 def kernel_step(kernel: tf.Tensor) -> tf.Tensor:
@@ -48,7 +52,7 @@ def round_bias(bias: tf.Tensor, unit: tf.Tensor) -> tf.Tensor:
     return straight_through(bias, tf.round(tf.cast(bias, tf.float32) / unit) * unit)
 
 
-def round_sum(value: tf.Tensor, unit: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
+def round_sum(value: tf.Tensor, unit: tf.Tensor, step: tf.Tensor, *_) -> tf.Tensor:
     """Returns a dense layer's sum on the grid of its result.
 
     The runtime multiplies by a float32 number and rounds, halves to even.
@@ -65,15 +69,19 @@ def round_sum(value: tf.Tensor, unit: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
     return straight_through(value, tf.round(units * (unit / step)) * step)
 
 
-def round_product(value: tf.Tensor, unit: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
+def round_product(
+    value: tf.Tensor, unit: tf.Tensor, step: tf.Tensor, twice: tf.Tensor
+) -> tf.Tensor:
     """Returns a product of two activations on the grid of its result; else as `round_sum`.
 
     The runtime multiplies by a fixed-point number in [1/2, 1), rounds, divides by a power of two
-    and rounds again, halves away from zero: one value in 300 is not what rounding once gives.
+    and rounds again, halves away from zero: one value in 300 is not what rounding once gives. On
+    x86 it rounds once where the second activation's zero point is 0.
     """
     wide, unit, step = (tf.cast(each, tf.float64) for each in (value, unit, step))
     exponent = tf.math.floor(tf.math.log(unit / step) / tf.math.log(tf.constant(2.0, tf.float64)))
     power = tf.pow(tf.constant(2.0, tf.float64), tf.minimum(exponent + 1, 0.0))
+    power = tf.where(twice > 0, power, 1.0)
     units = tf.round(tf.abs(wide) / unit)
     once = tf.math.floor(units * (unit / step) / power + 0.5)
     return straight_through(value, tf.sign(wide) * tf.math.floor(once * power + 0.5) * step)
@@ -140,7 +148,8 @@ def _connect_attention(attention, inputs: Step) -> None:
         _connect(attention.observers, name, getattr(attention, name), inputs)
     for name, factors in (("scores", ("query", "key")), ("attended", ("attention", "value"))):
         steps = tuple(_after(attention, factor) for factor in factors)
-        attention.observers.sums[name] = Sum(steps, round_product)
+        twice = functools.partial(attention.observers.shifted, factors[1])
+        attention.observers.sums[name] = Sum(steps, round_product, twice)
     _connect(attention.observers, "output", attention.output_leaf, _after(attention, "attended"))
 
 
