@@ -9,8 +9,11 @@ import pytest
 import tf_keras as keras
 
 from tests import runs
+from tests.support import CONFIG
 from tft_keras.errors import InputError
+from tft_keras.model import TemporalFusionTransformer
 from tft_keras.training import Run, build_model, load_model, train
+from tft_keras.training.calibration import has_unseen
 from tft_keras.training.checkpoints import load_weights
 from tft_keras.training.initial_weights import check_load_model, copy_weights
 
@@ -82,6 +85,15 @@ def test_a_keras_file_of_another_kind(tmp_path):
 
 
 @pytest.mark.usefixtures("tiny_model")
+def test_what_observes_more_takes_the_weights_and_is_to_be_calibrated():
+    source = TemporalFusionTransformer(CONFIG, quantized=True)
+    model = TemporalFusionTransformer(CONFIG, quantized=True, integer_layer_norm=True)
+    copy_weights(source, model)
+    pairs = zip(source.trainable_weights, model.trainable_weights, strict=True)
+    assert all(np.array_equal(one, two) for one, two in pairs)
+    assert has_unseen(model)
+
+
 def test_another_architecture_is_refused_naming_what_differs(data):
     model = runs.model_building.build_model(runs.run_config(data))
     other = runs.model_building.build_model(

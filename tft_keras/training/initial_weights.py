@@ -51,7 +51,8 @@ def load_model(path: str | os.PathLike[str]) -> TemporalFusionTransformer:
 def copy_weights(source: TemporalFusionTransformer, model: TemporalFusionTransformer) -> None:
     """Copies all weights into a model of the same architecture.
 
-    A quantized model takes a float one's weights, by name, or a quantized one's with its observers.
+    A quantized model takes a float one's weights, by name, or those of a quantized one, with its
+    observers if both observe the same (`integer_layer_norm`); if not they are to be calibrated.
 
     Raises:
         InputError: the two configs differ in something that weights depend on, or a float model is
@@ -59,7 +60,7 @@ def copy_weights(source: TemporalFusionTransformer, model: TemporalFusionTransfo
     """
     _check_same(source.config, model.config)
     _check_kind(source.quantized, model.quantized)
-    if source.quantized == model.quantized:
+    if source.quantization == model.quantization:
         model.set_weights(source.get_weights())
     else:
         quantization.copy_weights(source, model)
