@@ -47,8 +47,9 @@ def test_a_stopped_run_goes_on_with_its_observers(data, tmp_path):
         train(run, data, callbacks=[_interrupted_after(1)])
     resumed = train(Run.open(run.path), data)
     for one, two in zip(whole.get_weights(), resumed.get_weights(), strict=True):
-        # Threads that wait for one another may add up in another order: the last digit.
-        np.testing.assert_allclose(one, two, rtol=1e-6, atol=1e-8)
+        # A step traced with frozen observers computes in fewer passes than one traced with live
+        # ones: rounding in float32, here after two steps.
+        np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-6)
     loaded = Run.open(run.path).model()
     # two batches of calibration, and the two steps of the one epoch that was live
     best = run.checkpoints.state(run.checkpoints.last()).best_epoch
