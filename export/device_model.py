@@ -11,14 +11,17 @@ from tft_keras.quantization.control import observers_of
 _SELECTIONS = {"static": ("static",), "history": ("observed", "known"), "future": ("known",)}
 
 
-def device_model(model: TemporalFusionTransformer) -> TemporalFusionTransformer:
+def device_model(
+    model: TemporalFusionTransformer, rounds_sums: bool = False
+) -> TemporalFusionTransformer:
     """Returns the inference model that takes real inputs divided by their sizes, in its tables.
 
-    What each variable's own network makes of each of its codes is computed here, once. How sums are
-    rounded is left to the runtime.
+    What each variable's own network makes of each of its codes is computed here, once.
 
     Args:
         model: quantized, its observers calibrated; see `ObservedInputs` and `NetworkTables`.
+        rounds_sums: whether it rounds its sums as the runtime does, as the trained model does;
+            a graph to be converted leaves that to the runtime.
     """
     copy = inference_model(model)
     for name, roles in _SELECTIONS.items():
@@ -29,7 +32,7 @@ def device_model(model: TemporalFusionTransformer) -> TemporalFusionTransformer:
             selection.tables = network_tables(outputs, selection.real, categories)
     copy.inputs_observed.takes_quotients = True
     for observers in observers_of(copy).values():
-        observers.rounds_sums = False
+        observers.rounds_sums = rounds_sums
     return copy
 
 

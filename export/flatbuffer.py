@@ -106,15 +106,15 @@ class Graph:
     def new_operator(self, kind: int, inputs: list[int], outputs: list[int], version: int = 1):
         """Returns an operator without options."""
         codes = self.model.operatorCodes
-        there = [c for c in codes if self._builtin(c) == kind and c.version >= version]
-        if not there:
+        there = [self._builtin(code) == kind and code.version >= version for code in codes]
+        if not any(there):
             code = schema.OperatorCodeT()
             code.builtinCode, code.version = kind, version
             code.deprecatedBuiltinCode = min(kind, 127)
             codes.append(code)
-            there = [code]
+            there.append(True)
         operator = schema.OperatorT()
-        operator.opcodeIndex = next(i for i, code in enumerate(codes) if code is there[0])
+        operator.opcodeIndex = there.index(True)
         operator.inputs, operator.outputs = inputs, outputs
         return operator
 

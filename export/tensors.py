@@ -15,7 +15,6 @@ from export.runtime import quantize
 from tft_keras.data.windows import Inputs
 from tft_keras.model import TemporalFusionTransformer
 from tft_keras.quantization import listening
-from tft_keras.quantization.control import observers_of
 
 # Of scales that are equal but for their rounding to float32.
 _SAME_SCALE = 1e-5
@@ -74,9 +73,7 @@ def compare_tensors(
         For each tensor in the order of computing: name, values, different (share), largest (steps).
         What the converter has computed once and for all has no counterpart, and so no values.
     """
-    device, census = device_model(model), take_census(content)
-    for observers in observers_of(device).values():
-        observers.rounds_sums = True
+    device, census = device_model(model, rounds_sums=True), take_census(content)
     grids = {row["name"]: (row["scale"], row["zero_point"]) for row in model.observer_report()}
     outputs = [t for op in census.operators if op.kind not in _MOVING for t in op.outputs]
     stored = [tensor for tensor in outputs if tensor.type == "int8"]

@@ -131,8 +131,15 @@ class TemporalFusionTransformer(keras.Model):
         self.enrichment = GatedResidualNetwork(
             units, context_units=context, dropout=dropout, name="enrichment", **quantized
         )
+        scores = config.num_heads * (config.encoder_steps + config.horizon)
         self.attention = InterpretableAttention(
-            units, config.num_heads, config.horizon, name="attention", **quantized
+            units,
+            config.num_heads,
+            config.horizon,
+            # Several tensors of the scores' size belong to a part.
+            query_size=default_size(config.horizon, 4 * scores),
+            name="attention",
+            **quantized,
         )
         self.attention_skip = GatedSkip(units, dropout, name="attention_skip", **quantized)
         self.position_wise = GatedResidualNetwork(
@@ -364,9 +371,6 @@ class TemporalFusionTransformer(keras.Model):
                 selection.recompute_weighing = encoder in names
                 selection.recompute_groups = "variable_selection" in names
         self.attention.recompute_queries = "variable_selection" in names
-        # Several tensors of the scores' size belong to a part.
-        scores = self.config.num_heads * (self.config.encoder_steps + self.config.horizon)
-        self.attention.query_size = default_size(self.config.horizon, 4 * scores)
         # What `fit` has traced still holds the former choice.
         self.train_function = None
 

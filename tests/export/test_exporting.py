@@ -47,6 +47,8 @@ def test_every_observed_tensor_has_its_counterpart(exported):
     assert len(found) > 0.9 * len(rows)
     # Equal where nothing recurrent has made a step into several.
     assert rows["static_context/selection/hidden"]["different"] == 0
+    # The runtime rounds these twice, and so does the model: else one in 300 differs.
+    assert rows["attention/scores"]["different"] == rows["attention/attended"]["different"] == 0
     assert max(rows[name]["different"] for name in found) < 0.1
 
 
@@ -104,9 +106,7 @@ def test_after_training_a_float_run_can_be_quantized(float_run, tmp_path):
     )
     content = export_run(float_run, tmp_path / "out", options)
     row = content["parity"]["files"]["tflite_int8"]
-    # Of only two variables' squares the mean often lies between two steps, where runtime and
-    # fake-quantization round differently; more of them are as equal as with roots in float.
-    assert row["within_one"] >= 0.95 and row["largest"] <= 4 and row["mean"] <= 0.2
+    assert row["within_one"] >= 0.99 and row["largest"] <= 4 and row["mean"] <= 0.2
     census = read_census(tmp_path / "out" / "tflite_int8.tflite")
     assert {t.type for t in (*census.inputs, *census.outputs)} == {"float32", "int32"}
     assert census.inputs[0].shape[0] == 2

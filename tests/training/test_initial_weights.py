@@ -84,7 +84,6 @@ def test_a_keras_file_of_another_kind(tmp_path):
         load_model(tmp_path / "other.keras")
 
 
-@pytest.mark.usefixtures("tiny_model")
 def test_what_observes_more_takes_the_weights_and_is_to_be_calibrated():
     source = TemporalFusionTransformer(CONFIG, quantized=True)
     model = TemporalFusionTransformer(CONFIG, quantized=True, integer_layer_norm=True)
@@ -94,6 +93,7 @@ def test_what_observes_more_takes_the_weights_and_is_to_be_calibrated():
     assert has_unseen(model)
 
 
+@pytest.mark.usefixtures("tiny_model")
 def test_another_architecture_is_refused_naming_what_differs(data):
     model = runs.model_building.build_model(runs.run_config(data))
     other = runs.model_building.build_model(

@@ -87,10 +87,12 @@ class Windows:
             "observed_categorical": _pieces(store.observed_categorical, starts, self.encoder_steps),
         }
         inputs = {name: array for name, array in inputs.items() if array.shape[-1]}
-        targets = self._future(store.target, starts)
-        place = store.series.scaling[series][:, None]
-        scaled = self.preprocessing.target_scaler.forward(targets, place)
-        return inputs, scaled.astype(np.float32)
+        return inputs, self._targets(starts, series)
+
+    def targets(self, positions: np.ndarray) -> np.ndarray:
+        """Returns the targets that `gather` gives, without making the inputs."""
+        starts = self._first_rows(positions)
+        return self._targets(starts, self._series(starts))
 
     def batches(
         self,
@@ -206,6 +208,11 @@ class Windows:
         """Returns the group values of each window's series."""
         names = self.store.series.names
         return [names[place] for place in self._series(self._first_rows(positions))]
+
+    def _targets(self, starts: np.ndarray, series: np.ndarray) -> np.ndarray:
+        targets = self._future(self.store.target, starts)
+        place = self.store.series.scaling[series][:, None]
+        return self.preprocessing.target_scaler.forward(targets, place).astype(np.float32)
 
     def _reals(self, role: str, starts: np.ndarray, steps: int) -> np.ndarray:
         columns = _pieces(getattr(self.store, f"{role}_real"), starts, steps)

@@ -18,8 +18,8 @@ def layer_normalization(
     The statistics are taken in float32 whatever the type of `inputs`.
     """
     values = tf.cast(inputs, tf.float32)
-    centred = values - tf.reduce_mean(values, axis=-1, keepdims=True)
-    variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
+    centred = values - _mean(values)
+    variance = _mean(tf.square(centred))
     normalized = tf.cast(centred * tf.math.rsqrt(variance + epsilon), inputs.dtype)
     return normalized * gamma + beta
 

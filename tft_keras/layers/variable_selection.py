@@ -219,7 +219,7 @@ class VariableSelection(TFTLayer):
         """Returns the weighted sum over the real variables' GRNs, group by group."""
 
         def body(part, ranges, seed):
-            values, weights, first, skip, residual = widened(part)
+            values, weights, first, skip, residual = part
             inner = observe.within(ranges)
             if self.fuses(seed, inner):
                 activation, skip = activate(values, *first), Line(values, *skip)
@@ -242,7 +242,7 @@ class VariableSelection(TFTLayer):
         """Returns the weighted sum over the categorical variables' GRNs, group by group."""
 
         def body(part, ranges, seed):
-            vectors, weights, first, residual = widened(part)
+            vectors, weights, first, residual = part
             inner = observe.within(ranges)
             hidden = dense(vectors, first, PlainObserver(), "hidden")
             if self.fuses(seed, inner):
@@ -258,12 +258,12 @@ class VariableSelection(TFTLayer):
         """Sums the results of `body` over groups of variables: (rows, units)."""
         dtype = parts[0].dtype
 
-        def narrowed(part, ranges, seed):
-            result, seen = body(part, ranges, seed)
+        def widened_body(part, ranges, seed):
+            result, seen = body(widened(part), ranges, seed)
             return tf.cast(result, dtype), seen
 
         size = even_size(parts[0].shape[0], self.group_size)
-        groups = Groups(narrowed, parts, observe.ranges, size, seed, self.recompute_groups)
+        groups = Groups(widened_body, parts, observe.ranges, size, seed, self.recompute_groups)
         rows = tf.shape(parts[0])[1]
         total, seen = groups.sum(tf.zeros((rows, self.units), dtype), observe.seen)
         observe.see(seen)

@@ -94,8 +94,12 @@ class QuantizedLeaf(quantize_wrapper.QuantizeWrapperV2):
         if step is None or self.layer.bias is None:
             return values
         place = self.layer.weight_names.index("bias")
-        bias = round_bias(values[place], step * kernel_step(self.layer.values()[0]))
+        bias = round_bias(values[place], step * self.kernel_step())
         return (*values[:place], bias, *values[place + 1 :])
+
+    def kernel_step(self, name: str = "kernel") -> tf.Tensor:
+        """Returns the step of the grid of one of the leaf's kernels."""
+        return kernel_step(self.layer.values()[self.layer.weight_names.index(name)])
 
     @property
     def quantizes(self) -> bool:

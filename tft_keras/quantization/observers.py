@@ -303,8 +303,7 @@ class QuantizingObserver(PlainObserver):
         """Returns a result as the runtime rounds it, where it is a 32-bit sum."""
         given = self._owner.sums.get(self._owner.names[place])
         if given is not None:
-            unit, twice = tf.unstack(self._ranges[3][place])
-            return given.round(tensor, unit, step, twice)
+            return given.rounded(tensor, self._ranges[3][place], step)
         return tensor if unit is None else round_sum(tensor, unit, step)
 
     def _join(self, place: int, extremes: tf.Tensor) -> None:

@@ -4,6 +4,8 @@ A dense layer or matrix product adds up products of 8-bit integers, so that its 
 number of *units*; a unit is the step of one factor times the step of the other. A bias is one more
 whole number in it. The runtime then brings the sum to the 8-bit grid of the result.
 
+A mean is such a sum, too: its second factor is one over the number of values.
+
 Training adds up in float32, which is a little off a whole number of units, and that decides on
 which side of a rounding step some results fall; an LSTM makes many of one. Outside of training
 these functions give the number that the runtime gives.
@@ -27,12 +29,10 @@ class Sum(NamedTuple):
 
     Attributes:
         factors: tell the steps of the two factors' grids.
-        round: brings the sum to the result's grid: `round_sum` or `round_product`.
-        twice: tells whether it rounds twice; see `round_product`.
+        twice: of a product of two activations: tells whether the runtime rounds it twice.
     """
 
     factors: tuple[Step, Step]
-    round: Callable[..., tf.Tensor]
     twice: Callable[[], tf.Tensor] | None = None
 
     def terms(self) -> tf.Tensor:
@@ -40,6 +40,13 @@ class Sum(NamedTuple):
         first, second = self.factors
         twice = tf.cast(self.twice(), tf.float32) if self.twice else tf.constant(0.0)
         return tf.stack([first() * second(), twice])
+
+    def rounded(self, value: tf.Tensor, terms: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
+        """Returns the sum on the grid of its result, whose step is `step`."""
+        unit, twice = tf.unstack(terms)
+        if self.twice is None:
+            return round_sum(value, unit, step)
+        return round_product(value, unit, step, twice)
 
 
 def kernel_step(kernel: tf.Tensor) -> tf.Tensor:
@@ -52,8 +59,8 @@ def round_bias(bias: tf.Tensor, unit: tf.Tensor) -> tf.Tensor:
     return straight_through(bias, tf.round(tf.cast(bias, tf.float32) / unit) * unit)
 
 
-def round_sum(value: tf.Tensor, unit: tf.Tensor, step: tf.Tensor, *_) -> tf.Tensor:
-    """Returns a dense layer's sum on the grid of its result.
+def round_sum(value: tf.Tensor, unit: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
+    """Returns the sum of a dense layer, or of a mean, on the grid of its result.
 
     The runtime multiplies by a float32 number and rounds, halves to even.
 
@@ -114,7 +121,7 @@ def connect_sums(model) -> None:
         (model.attention_skip, model.attention, "output"),
         (model.output_skip, model.position_wise, "normalized"),
     ):
-        _connect(skip.observers, "gate_linear", skip.gate, _after(before, result))
+        _connect_skip(skip, skip.observers, _after(before, result))
     outputs = _after(model.output_skip, "normalized")
     _connect(model.head.observers, "quantiles", model.head.linear, outputs)
 
@@ -140,7 +147,17 @@ def _connect_residual(network, observers, inputs, context=None, prefix: str = ""
     if network.context is not None:
         _connect(observers, f"{prefix}context", network.context, context)
     _connect(observers, f"{prefix}projection", network.projection, observed("activation"))
-    _connect(observers, f"{prefix}gate_linear", network.gate, observed("projection"))
+    _connect_skip(network, observers, observed("projection"), prefix)
+
+
+def _connect_skip(skip, observers, inputs: Step, prefix: str = "") -> None:
+    _connect(observers, f"{prefix}gate_linear", skip.gate, inputs)
+    if not skip.integer_layer_norm:
+        return
+    units = skip.normalization.layer.gamma.shape[-1]
+    for name, summed in (("mean", "sum"), ("variance", "squares")):
+        steps = (functools.partial(observers.scale, prefix + summed), lambda: 1 / units)
+        observers.sums[prefix + name] = Sum(steps)
 
 
 def _connect_attention(attention, inputs: Step) -> None:
@@ -149,21 +166,16 @@ def _connect_attention(attention, inputs: Step) -> None:
     for name, factors in (("scores", ("query", "key")), ("attended", ("attention", "value"))):
         steps = tuple(_after(attention, factor) for factor in factors)
         twice = functools.partial(attention.observers.shifted, factors[1])
-        attention.observers.sums[name] = Sum(steps, round_product, twice)
+        attention.observers.sums[name] = Sum(steps, twice)
     _connect(attention.observers, "output", attention.output_leaf, _after(attention, "attended"))
 
 
 def _connect(observers, name: str, leaf, inputs: Step, kernel: str = "kernel") -> None:
     """Says that an observed result is the sum of inputs times a leaf's kernel."""
-    observers.sums[name] = Sum((inputs, functools.partial(_leaf_step, leaf, kernel)), round_sum)
+    observers.sums[name] = Sum((inputs, functools.partial(leaf.kernel_step, kernel)))
     if kernel == "kernel":  # whose sum the bias is in
         leaf.input_step = inputs
 
 
 def _after(layer, name: str) -> Step:
     return functools.partial(layer.observers.scale, name)
-
-
-def _leaf_step(leaf, kernel: str) -> tf.Tensor:
-    plain = leaf.layer
-    return kernel_step(plain.values()[plain.weight_names.index(kernel)])

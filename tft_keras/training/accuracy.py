@@ -25,7 +25,6 @@ class Comparison:
     ) -> None:
         self.windows, self.batch_size = windows, batch_size
         self.positions = np.arange(len(windows)) if positions is None else positions
-        self._targets = [windows.gather(batch)[1] for batch in self._batches()]
 
     def _batches(self) -> Iterator[np.ndarray]:
         for start in range(0, len(self.positions), self.batch_size):
@@ -48,8 +47,8 @@ class Comparison:
         horizon = self.windows.horizon
         scaled, own = ForecastMetrics(quantiles, horizon), ForecastMetrics(quantiles, horizon)
         parts = np.split(predicted, range(self.batch_size, len(predicted), self.batch_size))
-        for batch, targets, part in zip(self._batches(), self._targets, parts, strict=True):
-            scaled.update(targets, part)
+        for batch, part in zip(self._batches(), parts, strict=True):
+            scaled.update(self.windows.targets(batch), part)
             own.update(self.windows.actuals(batch), self.windows.unscale(batch, part))
         result = own.result()
         risks = list(result["q_risk"].values())

@@ -79,3 +79,7 @@ class FreezeLastEpochs(keras.callbacks.Callback):
     def on_epoch_begin(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         if epoch >= self._first:
             self.model.freeze_observers()
+        if epoch == self._first:
+            # Traced anew: a step with frozen observers takes fewer passes over memory, and a run
+            # that is resumed here must compute the same.
+            self.model.make_train_function(force=True)
