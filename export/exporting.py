@@ -19,7 +19,7 @@ from export.saved_model import write_saved_model
 from export.tflite import convert_float32, convert_int8
 from export.verification import verify
 from tft_keras import atomic, quantization
-from tft_keras.data import PreparedData
+from tft_keras.data import PreparedData, prepare_again
 from tft_keras.errors import InputError
 from tft_keras.evaluation import table_of
 from tft_keras.model import TemporalFusionTransformer
@@ -98,7 +98,7 @@ def check_run(run: Run, options: ExportOptions) -> None:
 def _data(run: Run, options: ExportOptions) -> PreparedData | None:
     if not options.verify and not options.ptq:
         return None
-    return run.preprocessing().prepare(table_of(run, None))
+    return prepare_again(table_of(run, None), run.preprocessing())
 
 
 def _model(

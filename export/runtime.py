@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from export.options import FLOAT32, INT8
 from tft_keras import atomic
-from tft_keras.data import Preprocessing
+from tft_keras.data import Preprocessing, forecast_windows
 from tft_keras.data.forecasts import forecast_table
 from tft_keras.errors import InputError, nearest
 
@@ -105,7 +105,7 @@ class ExportedModel:
         Raises:
             InputError: the table does not fit the model.
         """
-        windows = self.preprocessing.forecast_windows(source)
+        windows = forecast_windows(source, self.preprocessing)
         return forecast_table(self.predict, windows, self.manifest["quantiles"], batch_size)
 
 

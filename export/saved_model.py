@@ -6,13 +6,13 @@ import os
 import pathlib
 from collections.abc import Callable
 
-import numpy as np
 import tensorflow as tf
+import tensorflow.experimental.numpy as tnp
 
 from export.inference import input_signature
+from tft_keras.config import ROLES
 from tft_keras.data import Preprocessing
-from tft_keras.data.missing import MissingValues
-from tft_keras.data.scaling import Scaler
+from tft_keras.data.preprocessing import RealVariable
 from tft_keras.model import TemporalFusionTransformer
 
 QUANTILES = "serving_default"
@@ -73,7 +73,7 @@ def _raw(
 ) -> dict[str, tf.TensorSpec]:
     """Returns the inputs of the `forecast` signature."""
     raw = dict(scaled)
-    for role in ("static", "known", "observed"):
+    for role in ROLES:
         columns = len(preprocessing.real_columns(role))
         if columns:
             spec = scaled[f"{role}_real"]
@@ -90,56 +90,37 @@ def _forecast(
 ) -> tf.Tensor:
     inputs = dict(inputs)
     series = inputs.pop("series", tf.constant([-1]))
-    for role in ("static", "known", "observed"):
+    for role in ROLES:
         columns = preprocessing.real_columns(role)
         if columns:
             # Static columns are the same for all rows of a series and scaled over all series.
             place = tf.constant([-1]) if role == "static" else series
             inputs[f"{role}_real"] = _variables(
                 inputs[f"{role}_real"],
-                [preprocessing.reals[column].scaler for column in columns],
-                preprocessing.missing_values(role),
+                [preprocessing.reals[column] for column in columns],
                 place,
             )
     scaled = tf.cast(predict(inputs)["quantiles"], tf.float64)
-    return tf.cast(_unscaled(scaled, preprocessing.target_scaler, series), tf.float32)
+    forecast = preprocessing.target_scaler.inverse(scaled, _places(series, scaled), tnp)
+    return tf.cast(forecast, tf.float32)
 
 
-def _variables(
-    columns: tf.Tensor, scalers: list[Scaler], missing_values: MissingValues, series: tf.Tensor
-) -> tf.Tensor:
+def _variables(columns: tf.Tensor, reals: list[RealVariable], series: tf.Tensor) -> tf.Tensor:
     """Turns columns (batch, ..., columns) into variables, as `MissingValues.expand` does."""
     variables = []
     values = tf.unstack(tf.cast(columns, tf.float64), axis=-1)
-    for value, scaler, flagged in zip(values, scalers, missing_values.indicators, strict=True):
+    for value, real in zip(values, reals, strict=True):
         missing = tf.math.is_nan(value)
-        center, scale = _parameters(scaler, series, value.shape.rank)
-        value = tf.math.log1p(value) if scaler.log1p else value
-        scaled = tf.math.divide_no_nan(value - center, scale)
-        variables.append(tf.where(missing, tf.zeros_like(scaled), scaled))
-        if flagged:
+        scaled = real.scaler.forward(value, _places(series, value), tnp)
+        variables.append(tf.where(missing, tf.zeros_like(value), scaled))
+        if real.indicator:
             variables.append(tf.cast(missing, tf.float64))
     return tf.cast(tf.stack(variables, axis=-1), tf.float32)
 
 
-def _unscaled(values: tf.Tensor, scaler: Scaler, series: tf.Tensor) -> tf.Tensor:
-    center, scale = _parameters(scaler, series, values.shape.rank)
-    values = values * scale + center
-    return tf.math.expm1(tf.minimum(values, 700.0)) if scaler.log1p else values
-
-
-def _parameters(scaler: Scaler, series: tf.Tensor, rank: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns center and scale, each (batch or 1, 1, ...) of `rank` axes."""
-    ends = []
-    for own, overall in (
-        (scaler.series_center, scaler.center),
-        (scaler.series_scale, scaler.scale),
-    ):
-        table = tf.constant(np.append(np.asarray(own, np.float64), overall))
-        place = tf.where(series < 0, tf.size(table) - 1, series)
-        place = place if own else tf.zeros_like(place[:1])
-        ends.append(tf.reshape(tf.gather(table, place), (-1,) + (1,) * (rank - 1)))
-    return ends[0], ends[1]
+def _places(series: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+    """Returns (batch or 1,) places with as many axes as the values they scale."""
+    return tf.reshape(series, (-1,) + (1,) * (values.shape.rank - 1))
 
 
 def write_saved_model(

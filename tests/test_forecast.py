@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 from tests import runs
+from tft_keras.data import forecast_windows
 from tft_keras.data.forecasts import forecast_batches
 from tft_keras.errors import InputError
 from tft_keras.forecast import forecast
@@ -30,7 +31,7 @@ def test_one_row_per_series_and_step(tiny_run):
 def test_values_are_in_the_targets_units(tiny_run):
     table = runs.future_table()
     result = forecast(tiny_run, table)
-    windows = tiny_run.preprocessing().forecast_windows(table)
+    windows = forecast_windows(table, tiny_run.preprocessing())
     inputs, _ = windows.gather(np.arange(2))
     scaled = tiny_run.model()(inputs).numpy()
     # Undone by hand: a line through two points that the windows themselves give.
@@ -52,7 +53,8 @@ def test_batches_do_not_matter(tiny_run):
 
 
 def test_a_series_never_seen_is_forecast_too(tiny_run):
-    result = forecast(tiny_run, runs.future_table(("east", "north")))
+    with pytest.warns(UserWarning, match="'store' has categories.*'east', in 1 of 2 series"):
+        result = forecast(tiny_run, runs.future_table(("east", "north")))
     assert result["store"].to_pylist() == ["east"] * 3 + ["north"] * 3
     assert np.isfinite(result["q0.5"].to_numpy()).all()
 

@@ -1,6 +1,7 @@
 """The order of the rooms: a module imports only from those before it."""
 
 import ast
+import graphlib
 import pathlib
 import subprocess
 import sys
@@ -28,11 +29,14 @@ ROOMS = (
     "tft_keras.retry",
     "tft_keras.forecast",
     "tft_keras.evaluation",
-    "tft_keras.interpretation",
-    "tools.flags",
-    "tools.command",
+    "tft_keras.commands",
     "export",
     "tools",
+)
+# The way of a table to its batches: each file imports from those before it only.
+DATA = (
+    *("columns", "rows", "scaling", "preprocessing", "fitting", "encoding"),
+    *("store", "windows", "prepare", "future"),
 )
 FILES = sorted(
     path for room in ("tft_keras", "export", "tools") for path in (ROOT / room).rglob("*.py")
@@ -46,7 +50,15 @@ def room_of(module: str) -> int | None:
     return None
 
 
+def module_of(path: pathlib.Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {module_of(path): path for path in FILES}
+
+
 def imports(path: pathlib.Path):
+    """Every module imported anywhere in a file: at the top, in a function, or for types only."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -55,9 +67,43 @@ def imports(path: pathlib.Path):
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
+def files_imported(module: str) -> set[str]:
+    """The project's files that a file imports; of `from package import file`, the file alone."""
+    found = set()
+    for node in ast.walk(ast.parse(MODULES[module].read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{module} has a relative import"
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in MODULES else node.module for name in names}
+    return (found & MODULES.keys()) - {module}
+
+
+def test_no_circle_of_files():
+    """Lazy and type-only imports count, within a room and between rooms."""
+    graph = {module: files_imported(module) for module in MODULES}
+    try:
+        tuple(graphlib.TopologicalSorter(graph).static_order())
+    except graphlib.CycleError as error:
+        pytest.fail(f"a circle: {' <- '.join(error.args[1])}")
+
+
+def test_a_tables_way_to_batches_goes_one_way():
+    order = [f"tft_keras.data.{name}" for name in DATA]
+    for place, module in enumerate(order):
+        later = files_imported(module) & set(order[place:])
+        assert not later, f"{module} imports {', '.join(later)}"
+
+
+def test_files_are_short():
+    long = {m: n for m, p in MODULES.items() if (n := len(p.read_text().splitlines())) > 400}
+    assert not long
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_imports_go_one_way(path):
-    module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    module = module_of(path)
     here = room_of(module)
     assert here is not None or module == "tft_keras", f"{module} has no place in ROOMS"
     for name in imports(path):

@@ -13,6 +13,7 @@ _MODULES = {
     "TrainingConfig": "config",
     "Schema": "data",
     "prepare": "data",
+    "forecast_windows": "data",
     "QuantileLoss": "losses",
     "TemporalFusionTransformer": "model",
     "recompute": "recompute",

@@ -13,6 +13,7 @@ from tft_keras.errors import InputError, nearest
 from tft_keras.tiers import TIERS
 
 _Config = TypeVar("_Config", bound="Config")
+ROLES = ("static", "known", "observed")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,6 +155,10 @@ class DataConfig(Config):
         target_log1p: forecast log(1 + target); needs a target that is never negative.
         validation, test: where these splits start within each series: a share of its rows (float)
             or the first time of the split (ISO date, or an integer for an integer time index).
+        validation_steps, test_steps: the last rows of each series that are that split, instead;
+            0 leaves it to the share or time.
+        time_zone: whose clocks times without a zone show, and whose calendar days, months and split
+            dates follow; by default that of the time column's type.
         unknown_share: share of the known categories that training replaces by the unknown token.
         cache: folder of a memory-mapped copy of the table, for tables larger than memory; without
             one the table is held in memory.
@@ -168,6 +173,9 @@ class DataConfig(Config):
     target_log1p: bool = False
     validation: float | int | str = 0.1
     test: float | int | str = 0.1
+    validation_steps: int = 0
+    test_steps: int = 0
+    time_zone: str | None = None
     unknown_share: float = 0.01
     cache: str | None = None
 
@@ -175,6 +183,9 @@ class DataConfig(Config):
         for name in ("encoder_steps", "horizon"):
             rule = f"{name} must be a whole number of at least 1."
             self._require(_is_whole(getattr(self, name), 1), rule, name)
+        for name in ("validation_steps", "test_steps"):
+            rule = f"{name} must be a whole number of at least 0."
+            self._require(_is_whole(getattr(self, name), 0), rule, name)
         for name, choices in (
             ("gaps", ("split", "fill", "ignore")),
             ("duplicates", ("error", "last")),

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tft_keras.data import Windows
+from tft_keras.data import Windows, prepare_again
 from tft_keras.data.forecasts import Predict, forecast_batches
+from tft_keras.data.seasons import seasonal_naive
 from tft_keras.errors import InputError, nearest
 from tft_keras.metrics import ForecastMetrics
 from tft_keras.training.run import Run
@@ -27,6 +28,7 @@ def evaluate(
     splits: Sequence[str] = ("validation", "test"),
     season: int | None = None,
     batch_size: int = 256,
+    origins: str = "all",
 ) -> dict[str, dict[str, Any]]:
     """Measures a run and the baselines on the same windows of a table.
 
@@ -34,27 +36,29 @@ def evaluate(
         run: whose model and preprocessing to use.
         source: the table; by default the one the run was trained on.
         splits: which splits, made as they were for training.
-        season: rows in a season, for the seasonal naive forecast; by default guessed from the
-            table's time step.
+        season: rows in a season, for the seasonal naive forecast; by default the one whose forecast
+            is best on the training split.
         batch_size: windows per step.
+        origins: which windows count; see `Windows.origins`.
 
     Returns:
         `{split: {"model" | "last value" | "seasonal naive": ForecastMetrics.result()}}`, leaving
-        out splits without windows.
+        out splits without windows. The seasonal naive's has its `season`, too; it is left out where
+        there is no season.
 
     Raises:
         InputError: a split's name is wrong, or there is no window to measure on.
     """
     _check(splits, season)
     preprocessing = run.preprocessing()
-    data = preprocessing.prepare(table_of(run, source))
-    model = run.model()
-    season = season or preprocessing.season
+    data = prepare_again(table_of(run, source), preprocessing)
+    predict = run.model().predict_on_batch
+    season = season or data.preprocessing.season
     quantiles = run.config.model.quantiles
     results = {
-        split: measure(model.predict_on_batch, quantiles, getattr(data, split), season, batch_size)
+        split: measure(predict, quantiles, windows, season, batch_size, origins)
         for split in splits
-        if len(getattr(data, split))
+        if len(windows := getattr(data, split))
     }
     if not results:
         raise InputError(
@@ -80,8 +84,9 @@ def measure(
     predict: Predict,
     quantiles: Sequence[float],
     windows: Windows,
-    season: int,
+    season: int | None,
     batch_size: int = 256,
+    origins: str = "all",
 ) -> dict[str, dict[str, Any]]:
     """Returns the measures of the model and of both baselines on the same windows.
 
@@ -89,41 +94,30 @@ def measure(
         predict: the model whose forecasts are measured.
         quantiles: that it forecasts.
         windows: what is forecast.
-        season: rows in a season.
+        season: rows in a season; None leaves the seasonal naive forecast out.
         batch_size: windows per step.
+        origins: which windows count; see `Windows.origins`.
     """
-    horizon = windows.horizon
+    horizon, chosen = windows.horizon, windows.origins(origins)
     collected = {
         MODEL: ForecastMetrics(quantiles, horizon),
         LAST_VALUE: ForecastMetrics(quantiles, horizon, point=True),
-        SEASONAL_NAIVE: ForecastMetrics(quantiles, horizon, point=True),
     }
-    for positions, forecast in forecast_batches(predict, windows, batch_size):
+    if season:
+        collected[SEASONAL_NAIVE] = ForecastMetrics(quantiles, horizon, point=True)
+    for positions, forecast in forecast_batches(predict, windows, batch_size, chosen):
         last = np.repeat(windows.last_value(positions)[:, None], horizon, axis=1)
         # A window without any past target has no baseline; it counts for none of the three.
         actual = np.where(np.isnan(last), np.nan, windows.actuals(positions))
-        seasonal = seasonal_naive(windows, positions, season, last)
-        for name, values in ((MODEL, forecast), (LAST_VALUE, last), (SEASONAL_NAIVE, seasonal)):
-            collected[name].update(actual, values)
-    return {name: metrics.result() for name, metrics in collected.items()}
-
-
-def seasonal_naive(
-    windows: Windows, positions: np.ndarray, season: int, otherwise: np.ndarray
-) -> np.ndarray:
-    """Returns the value one season before each forecast row, (windows, horizon).
-
-    A horizon longer than the season goes back as many whole seasons as lie before the forecast
-    origin. Where the table has no value there, the forecast is `otherwise`, so that all
-    forecasts are measured on the same cells.
-    """
-    horizon = otherwise.shape[1]
-    forecast = np.array(otherwise, np.float64)
-    for seasons in range(1, -(-horizon // season) + 1):
-        steps = slice((seasons - 1) * season, min(seasons * season, horizon))
-        earlier = windows.lagged(positions, seasons * season)[:, steps]
-        forecast[:, steps] = np.where(np.isnan(earlier), forecast[:, steps], earlier)
-    return forecast
+        collected[MODEL].update(actual, forecast)
+        collected[LAST_VALUE].update(actual, last)
+        if season:
+            seasonal = seasonal_naive(windows, positions, season, last)
+            collected[SEASONAL_NAIVE].update(actual, seasonal)
+    results = {name: metrics.result() for name, metrics in collected.items()}
+    if season:
+        results[SEASONAL_NAIVE]["season"] = season
+    return results
 
 
 def _check(splits: Sequence[str], season: int | None) -> None:

@@ -6,7 +6,7 @@ import os
 
 import pyarrow as pa
 
-from tft_keras.data import Windows, forecasts
+from tft_keras.data import Windows, forecast_windows, forecasts
 from tft_keras.training.run import Run
 
 
@@ -27,7 +27,7 @@ def forecast(
     Raises:
         InputError: the table does not fit the run, or lacks known inputs over the horizon.
     """
-    windows = run.preprocessing().forecast_windows(source)
+    windows = forecast_windows(source, run.preprocessing())
     return forecast_table(run, windows, batch_size)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
-from tft_keras.config import ModelConfig
+from tft_keras.config import ROLES, ModelConfig
 from tft_keras.layers.dropout import SeedSource, derive_seed
 from tft_keras.layers.gated_linear_unit import GatedSkip
 from tft_keras.layers.gated_residual_network import GatedResidualNetwork
@@ -27,8 +27,6 @@ from tft_keras.quantization import control as quantization
 from tft_keras.quantization.sums import connect_sums
 from tft_keras.recompute import recompute
 from tft_keras.tiers import blocks_of
-
-ROLES = ("static", "known", "observed")
 
 
 @keras.utils.register_keras_serializable("tft_keras")

@@ -113,6 +113,7 @@ def try_batch_size(run_path: str, batch_size: int) -> int:
 
     It wants a process of its own (`run_apart`).
     """
+    from tft_keras.data import prepare_again
     from tft_keras.training import Run, train
     from tft_keras.training.peak_memory import PeakMemory
 
@@ -129,5 +130,5 @@ def try_batch_size(run_path: str, batch_size: int) -> int:
     config = dataclasses.replace(run.config, training=training, load_model=None)
     with tempfile.TemporaryDirectory() as folder:
         trial = Run.create(folder, config, preprocessing)
-        train(trial, preprocessing.prepare(run.config.source))
+        train(trial, prepare_again(run.config.source, preprocessing))
     return PeakMemory().limited_peak()

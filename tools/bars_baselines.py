@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from tft_keras.commands import command
 from tft_keras.errors import InputError
-from tools import command
 
 FLAGS = command.Flags(__doc__)
 with FLAGS.group("Input and output"):
@@ -43,12 +43,13 @@ def main(flags: command.Values) -> None:
     command.require_positive(flags, "batch_size")
     command.import_tensorflow()
     from tft_keras import atomic
+    from tft_keras.data import prepare_again
     from tft_keras.data.bars import measure_baselines
     from tft_keras.evaluation import table_of
     from tft_keras.training import Run
 
     run = Run.open(flags.run_dir)
-    data = run.preprocessing().prepare(table_of(run, flags.parquet_file))
+    data = prepare_again(table_of(run, flags.parquet_file), run.preprocessing())
     windows = getattr(data, flags.split)
     if not len(windows):
         raise InputError(

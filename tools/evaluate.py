@@ -8,9 +8,10 @@ SMAPE, coverage of the interval between the outer quantiles, share of crossing q
 from __future__ import annotations
 
 import json
+from typing import Any
 
+from tft_keras.commands import command
 from tft_keras.errors import InputError
-from tools import command
 
 FLAGS = command.Flags(__doc__)
 with FLAGS.group("Input and output"):
@@ -21,7 +22,18 @@ with FLAGS.group("Measuring"):
     FLAGS.strings(
         "splits", ("validation", "test"), "Splits to measure, of train, validation and test."
     )
-    FLAGS.integer("season", None, "Rows in a season. Default: guessed from the table's time step.")
+    FLAGS.string(
+        "test_origins",
+        "all",
+        "Windows of each split that count: all, last (one a series), or every:N, counted back from "
+        "the last one of each series.",
+    )
+    FLAGS.integer(
+        "season",
+        None,
+        "Rows in a season. Default: of those that the table's step suggests, the one whose naive "
+        "forecast is best on the training split.",
+    )
     FLAGS.boolean("steps", True, "Show each horizon step.")
     FLAGS.integer("batch_size", 256, "Windows per step.")
 
@@ -38,11 +50,25 @@ def main(flags: command.Values) -> None:
     from tft_keras.training import Run
 
     results = evaluate(
-        Run.open(flags.run_dir), flags.parquet_file, flags.splits, flags.season, flags.batch_size
+        Run.open(flags.run_dir),
+        flags.parquet_file,
+        flags.splits,
+        flags.season,
+        flags.batch_size,
+        flags.test_origins,
     )
     print("\n\n".join(table(split, measures, flags.steps) for split, measures in results.items()))
+    print(_season(results, flags))
     if flags.json_file:
         atomic.write_text(flags.json_file, json.dumps(results, indent=1) + "\n")
+
+
+def _season(results: dict[str, Any], flags: command.Values) -> str:
+    measures = next(iter(results.values())).get("seasonal naive")
+    if measures is None:
+        return "no season: the table's step suggests none that the training split reaches back for"
+    why = "as set" if flags.season else "the best on the training split"
+    return f"season: {measures['season']} rows, {why}"
 
 
 if __name__ == "__main__":

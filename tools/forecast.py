@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import pathlib
 
+from tft_keras.commands import command
 from tft_keras.errors import InputError
-from tools import command
 
 FLAGS = command.Flags(__doc__)
 with FLAGS.group("Input and output"):
@@ -40,11 +40,12 @@ def main(flags: command.Values) -> None:
     import pyarrow.parquet as pq
 
     from tft_keras import atomic
+    from tft_keras.data import forecast_windows
     from tft_keras.forecast import forecast_table
     from tft_keras.training import Run
 
     run = Run.open(flags.run_dir)
-    windows = run.preprocessing().forecast_windows(flags.parquet_file)
+    windows = forecast_windows(flags.parquet_file, run.preprocessing())
     forecasts = forecast_table(run, windows, flags.batch_size)
     with atomic.replacing(flags.output) as temporary:
         pq.write_table(forecasts, temporary)

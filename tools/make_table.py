@@ -11,7 +11,7 @@ import json
 import pathlib
 from typing import TYPE_CHECKING, Any
 
-from tools import command
+from tft_keras.commands import command
 
 if TYPE_CHECKING:
     import numpy as np

@@ -17,10 +17,11 @@ import pathlib
 import sys
 from typing import Any
 
+from tft_keras.commands import command
 from tft_keras.config import ModelConfig, TrainingConfig
 from tft_keras.errors import InputError
 from tft_keras.tiers import BLOCKS, TIERS
-from tools import command, memory_report
+from tools import memory_report
 from tools.sizes import TFT_225
 
 _CATEGORICAL = ("static_categorical", "known_categorical", "observed_categorical")

@@ -15,8 +15,8 @@ import json
 import pathlib
 from typing import Any
 
+from tft_keras.commands import command
 from tft_keras.errors import InputError
-from tools import command
 
 FLAGS = command.Flags(__doc__)
 with FLAGS.group("Input and output"):

@@ -16,9 +16,9 @@ import pathlib
 import time
 from typing import Any
 
+from tft_keras.commands import command, settings
 from tft_keras.config import DataConfig, ModelConfig, TrainingConfig
 from tft_keras.errors import InputError
-from tools import command, settings
 
 FLAGS = command.Flags(__doc__, flatten=settings.flatten)
 with FLAGS.group("Input and output"):
@@ -108,8 +108,8 @@ def _start(flags: command.Values) -> None:
 
 def _compare(run: Any, data: Any) -> None:
     from tft_keras import atomic
+    from tft_keras.commands.progress import Progress
     from tft_keras.training import compare_accuracy, comparison
-    from tools.progress import Progress
 
     results = compare_accuracy(run, data, lambda: [Progress(run.config.training.epochs)])
     file = run.path / "comparison.json"
@@ -121,6 +121,7 @@ def _resume(flags: command.Values, tier: str | None) -> None:
     if not flags.run_dir:
         raise InputError("--resume needs the run to go on with. Received: no --run_dir.")
     command.import_tensorflow()
+    from tft_keras.data import prepare_again
     from tft_keras.evaluation import table_of
     from tft_keras.training import Run
 
@@ -132,7 +133,7 @@ def _resume(flags: command.Values, tier: str | None) -> None:
     if training != run.config.training:
         run.config = dataclasses.replace(run.config, training=training)
         run.write_config()
-    data = run.preprocessing().prepare(table_of(run, flags.parquet_file))
+    data = prepare_again(table_of(run, flags.parquet_file), run.preprocessing())
     _train(run, data, flags)
 
 
@@ -151,17 +152,14 @@ def _new_run_dir() -> str:
 
 
 def _train(run: Any, data: Any, flags: command.Values) -> None:
+    from tft_keras.commands.progress import Progress, duration
     from tft_keras.training import train
-    from tools.progress import Progress, duration
 
     progress = Progress(run.config.training.epochs)
     callbacks = [progress]
     if run.config.training.use_qat:
         callbacks.append(_observer_report(run))
-    print(
-        f"run {run.path}: {len(data.train):,} windows to train on, "
-        f"{len(data.validation):,} to validate, {len(data.test):,} to test"
-    )
+    print(f"run {run.path}\n{data.describe()}")
     if data.skipped:
         print(_skipped(data.skipped))
     began = time.monotonic()

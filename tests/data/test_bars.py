@@ -23,7 +23,7 @@ from tests.data.bar_tables import (
     until,
 )
 from tft_keras.config import DataConfig
-from tft_keras.data import PreparedData, prepare
+from tft_keras.data import PreparedData, forecast_windows, prepare
 from tft_keras.data.bars import TARGETS, WARM_UP, BarFeatures, BarOptions, read_description
 from tft_keras.errors import InputError
 
@@ -224,7 +224,7 @@ class TestFuture:
     def test_forecast_windows_take_them(self, table, whole):
         early = until(table, "2024-03-08T15:59")
         later = prepared(early, whole.table, future_rows=4)
-        windows = _windows(whole).preprocessing.forecast_windows(later.table)
+        windows = forecast_windows(later.table, _windows(whole).preprocessing)
         assert windows.series(np.arange(2)) == [("AAA",), ("BBB",)]
         expected = np.datetime64("2024-03-08T16:00") + np.arange(4) * np.timedelta64(1, "m")
         np.testing.assert_array_equal(windows.times(np.arange(2)), [expected] * 2)
@@ -249,7 +249,7 @@ class TestFuture:
         assert features.table["target"].null_count == 4
         data = _windows(features)
         assert data.preprocessing.model_sizes()["observed_real"] == 210
-        times = data.preprocessing.forecast_windows(features.table).times(np.array([0]))
+        times = forecast_windows(features.table, data.preprocessing).times(np.array([0]))
         np.testing.assert_array_equal(times[0], expected)
 
     def test_of_daily_bars_they_are_trading_days(self):

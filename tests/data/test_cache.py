@@ -5,7 +5,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tft_keras.data import prepare
+from tft_keras.data import prepare, prepare_again
 from tft_keras.data.cache import Cache
 from tft_keras.data.vocabulary import Vocabulary
 
@@ -69,10 +69,11 @@ def test_a_cache_is_used_again_only_for_the_same_files_and_settings(tmp_path, ta
     assert not written
     prepare(table, SCHEMA, _config(tmp_path, scaling="robust"))
     prepare(table, dataclasses.replace(SCHEMA, observed=("weather",)), config)
-    fitted.prepare(table)  # was fitted on this very table: its cache will do
+    prepare_again(table, fitted)  # was fitted on this very table: its cache will do
     assert len(set(written)) == 2
     other = fitted.vocabularies | {"weather": Vocabulary(["sun"], False)}
-    dataclasses.replace(fitted, vocabularies=other).prepare(table)
+    with pytest.warns(UserWarning, match="'weather' has categories that were not trained"):
+        prepare_again(table, dataclasses.replace(fitted, vocabularies=other))
     assert len(set(written)) == 3
     os.utime(table, ns=(1, 1))
     prepare(table, SCHEMA, config)

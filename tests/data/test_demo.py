@@ -62,6 +62,6 @@ def test_it_makes_windows_of_all_splits(path):
     for windows in (data.train, data.validation, data.test):
         assert len(windows) > 2000
         assert set(windows.series(np.arange(len(windows)))) == {("EWR",), ("JFK",), ("LGA",)}
-    assert data.preprocessing.season == 168
+    assert data.preprocessing.season == 24
     assert not data.skipped
     assert dataclasses.asdict(demo.demo_schema())["target"] == "delayed_departures"

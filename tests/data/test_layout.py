@@ -27,7 +27,7 @@ def _frame(times, groups=None, **columns):
 
 def test_rows_are_sorted_by_series_and_time():
     layout = _lay_out(_frame([2, 1, 1, 2, 0], ["b", "b", "a", "a", "a"]))
-    assert layout.names == [("a",), ("b",)]
+    assert layout.series.names == [("a",), ("b",)]
     assert layout.order.tolist() == [4, 2, 3, 1, 0]
     assert layout.times.tolist() == [0, 1, 2, 1, 2]
     assert layout.offsets.tolist() == [0, 3, 5]
@@ -42,19 +42,19 @@ def test_a_sorted_table_is_not_copied():
 
 def test_numbers_name_series_in_the_order_of_numbers():
     layout = _lay_out(_frame([1, 2, 1, 2], [10, 10, 9, 9]))
-    assert layout.names == [(9,), (10,)]
+    assert layout.series.names == [(9,), (10,)]
 
 
 def test_several_group_columns():
     frame = _frame([1, 2, 1, 1, 2], ["a", "a", "a", "b", "b"], h=[2, 2, 1, 2, 2])
     layout = _lay_out(frame, dataclasses.replace(SCHEMA, group=("g", "h")))
-    assert layout.names == [("a", 1), ("a", 2), ("b", 2)]
+    assert layout.series.names == [("a", 1), ("a", 2), ("b", 2)]
     assert layout.order.tolist() == [2, 0, 1, 3, 4]
 
 
 def test_no_group_is_one_series():
     layout = _lay_out(_frame([2, 1]), Schema("y", "t"))
-    assert layout.names == [()]
+    assert layout.series.names == [()]
     assert layout.offsets.tolist() == [0, 2]
 
 

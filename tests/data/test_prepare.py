@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from tft_keras import ModelConfig
-from tft_keras.data import Preprocessing, Schema, prepare
+from tft_keras.data import Preprocessing, Schema, Skipped, prepare, prepare_again
 from tft_keras.errors import InputError
 
 from .tables import SCHEMA, SMALL, all_windows, assert_same_windows, shop_table
@@ -102,7 +102,7 @@ def test_goes_to_json_and_back():
     stored = json.loads(json.dumps(data.preprocessing.to_dict(), allow_nan=False))
     loaded = Preprocessing.from_dict(stored)
     assert loaded == data.preprocessing
-    again = loaded.prepare(shop_table())
+    again = prepare_again(shop_table(), loaded)
     for split in ("train", "validation", "test"):
         assert_same_windows(getattr(data, split), getattr(again, split))
 
@@ -110,7 +110,10 @@ def test_goes_to_json_and_back():
 def test_applied_to_another_table_nothing_is_fitted():
     fitted = prepare(shop_table(), SCHEMA, SMALL).preprocessing
     other = shop_table(4, seed=5).assign(weather="fog")
-    data = fitted.prepare(other)
+    message = r"'weather'.*such as 'fog', in 120 of 120 rows"
+    with pytest.warns(UserWarning, match=message) as caught:
+        data = prepare_again(other, fitted)
+    assert len(caught) == 1
     assert data.preprocessing == fitted
     inputs, _ = all_windows(data.train)
     assert (inputs["observed_categorical"] == 0).all()
@@ -121,7 +124,8 @@ def test_applied_to_another_table_nothing_is_fitted():
 def test_a_series_never_seen_is_scaled_like_all():
     config = dataclasses.replace(SMALL, scale_per_series=True)
     fitted = prepare(shop_table(2), SCHEMA, config).preprocessing
-    windows = fitted.prepare(shop_table(3)).train
+    with pytest.warns(UserWarning, match=r"1 of 3 series .* scaled like all.*store='s2'"):
+        windows = prepare_again(shop_table(3), fitted).train
     scaler = fitted.target_scaler
     last = len(windows) - 1
     assert windows.series([last]) == [("s2",)]
@@ -231,8 +235,10 @@ def test_missing_is_a_category_of_its_own():
 def test_short_series_are_listed_and_skipped():
     frame = shop_table()
     frame = frame[(frame["store"] != "s1") | (frame.index % 30 < 5)]
-    data = prepare(frame, SCHEMA, SMALL)
-    assert data.skipped == [(("s1",), 5, 6)]
+    # The one series of the other kind is not trained, so that kind is no category.
+    with pytest.warns(UserWarning, match="'kind' has fewer than two categories"):
+        data = prepare(frame, SCHEMA, SMALL)
+    assert data.skipped == [Skipped(("s1",), 5, 6)]
     assert ("s1",) not in data.train.series(np.arange(len(data.train)))
 
 

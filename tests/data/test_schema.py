@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 
 from tft_keras.data import Schema, prepare
+from tft_keras.data.table import ArrowTable
 from tft_keras.errors import InputError
 
 from .tables import SCHEMA, SMALL, shop_table
@@ -49,13 +50,17 @@ def test_a_wrong_column_name_lists_the_columns_and_the_nearest():
         prepare(shop_table(), schema, SMALL)
 
 
+def _table(types):
+    return ArrowTable(pa.table({name: pa.nulls(1, type_) for name, type_ in types.items()}))
+
+
 @pytest.mark.parametrize("role", ["time", "group", "static", "known", "observed"])
 def test_every_role_is_looked_up(role):
     value = "pric" if role == "time" else ("pric",)
     schema = Schema(**({"target": "sales", "time": "time"} | {role: value}))
     types = dict.fromkeys(("sales", "time", "price"), pa.float64())
     with pytest.raises(InputError, match=f"The {role} column.*Did you mean 'price'"):
-        schema.check_columns(types)
+        schema.check_columns(_table(types))
 
 
 @pytest.mark.parametrize(
@@ -63,11 +68,11 @@ def test_every_role_is_looked_up(role):
     [
         ("target", pa.string(), "'target' must hold numbers to be the target.*string"),
         ("known", pa.timestamp("s"), "'known' must hold numbers.*real-valued.*timestamp"),
-        ("time", pa.string(), "time column 'time'.*string.*to_datetime"),
+        ("time", pa.duration("s"), "time column 'time'.*duration.*to_datetime"),
         ("time", pa.float64(), "time column 'time'.*double"),
     ],
 )
 def test_types_that_do_not_suit_a_role(column, type_, message):
     types = {"target": pa.float64(), "time": pa.int64(), "known": pa.float32()}
     with pytest.raises(InputError, match=message):
-        Schema("target", "time", known=("known",)).check_columns(types | {column: type_})
+        Schema("target", "time", known=("known",)).check_columns(_table(types | {column: type_}))

@@ -119,3 +119,74 @@ def test_no_training_window():
 def test_an_empty_validation_split_is_warned_of():
     with pytest.warns(UserWarning, match="validation split.*horizon=2.*at most 1 rows"):
         prepare(shop_table(), SCHEMA, dataclasses.replace(SMALL, validation=0.03))
+
+
+def _series_of_lengths(**lengths):
+    parts = [
+        pd.DataFrame({"g": name, "t": DAYS[:rows], "y": np.arange(float(rows))})
+        for name, rows in lengths.items()
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def test_splits_of_so_many_rows_take_the_last_ones_of_every_series():
+    frame = _series_of_lengths(a=30, b=14, c=11)
+    config = dataclasses.replace(SMALL, validation_steps=3, test_steps=2)
+    data = prepare(frame, Schema("y", "t", ("g",)), config)
+    np.testing.assert_array_equal(data.test.actuals(np.arange(3)), [[28, 29], [12, 13], [9, 10]])
+    assert data.validation.series_count() == 3
+    assert data.validation.actuals(np.arange(len(data.validation))).max() == 27
+    shares = prepare(frame, Schema("y", "t", ("g",)), dataclasses.replace(SMALL, test=0.1))
+    assert shares.test.series_count() == 1
+
+
+def test_every_split_says_which_series_have_none():
+    frame = _series_of_lengths(a=30, b=14, c=11)
+    config = dataclasses.replace(SMALL, validation=0.0, test=0.1)
+    lines = prepare(frame, Schema("y", "t", ("g",)), config).describe().splitlines()
+    assert lines[0] == "step: 1 day"
+    assert lines[1].startswith("train: ") and lines[1].endswith(" windows of 3 series")
+    assert lines[3] == "test: 2 windows of 1 series, 2 without"
+
+
+def test_origins_are_counted_back_from_the_last_one():
+    frame = _series_of_lengths(a=30, b=14)
+    windows = prepare(frame, Schema("y", "t", ("g",)), SMALL).train
+    last = windows.origins("last")
+    assert windows.series(last) == [("a",), ("b",)]
+    ends = windows.actuals(last)[:, -1]
+    third = windows.origins("every:3")
+    for series, end in zip((("a",), ("b",)), ends, strict=True):
+        own = [p for p in third if windows.series([p]) == [series]]
+        values = windows.actuals(own)[:, -1]
+        assert values[-1] == end
+        assert (np.diff(values) == 3).all()
+    assert len(windows.origins("all")) == len(windows)
+    for wrong in ("first", "every:0", "every:x", "every"):
+        with pytest.raises(InputError, match=f"all, last or every:N.*{wrong}"):
+            windows.origins(wrong)
+
+
+@pytest.mark.parametrize("shown", ["zone", "utc", "naive"])
+def test_split_dates_follow_the_calendar_of_the_tables_zone(shown):
+    local = pd.date_range("2023-11-01", periods=120, freq="D", tz="Europe/Berlin", unit="s")
+    times = {
+        "zone": local,
+        "utc": local.tz_convert("UTC").tz_localize(None),
+        "naive": local.tz_localize(None),
+    }[shown]
+    frame = pd.DataFrame({"t": times, "y": np.arange(120.0)})
+    zone = None if shown == "zone" else "Europe/Berlin"
+    if shown == "utc":
+        frame["t"] = frame["t"].dt.tz_localize("UTC")
+    config = dataclasses.replace(SMALL, validation="2024-01-01", test="2024-02-01", time_zone=zone)
+    data = prepare(frame, Schema("y", "t"), config)
+    assert data.validation.actuals([0])[0, 0] == 61
+    assert data.test.actuals([0])[0, 0] == 92
+
+
+def test_a_category_that_no_training_window_shows_is_unknown():
+    frame = _series_of_lengths(a=30, b=30, short=5)
+    data = prepare(frame, Schema("y", "t", ("g",), static=("g",)), SMALL)
+    fitted = data.preprocessing.vocabularies["g"]
+    assert fitted.keys == ["a", "b"]

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import export.__main__ as command_module
-from tools import command
+from tft_keras.commands import command
 
 
 def _run(*arguments: str) -> int:

@@ -13,6 +13,7 @@ import pytest
 
 from export.runtime import ExportedModel, main, quantize
 from tests import runs
+from tft_keras.data import forecast_windows
 from tft_keras.errors import InputError
 from tft_keras.forecast import forecast
 
@@ -30,7 +31,7 @@ def test_forecasts_are_those_of_the_run(exported, quantized_run):
     table = runs.future_table()
     expected = forecast(quantized_run, table)
     scale = next(r["scale"] for r in exported[1]["tensors"] if r["name"] == "head/quantiles")
-    windows = quantized_run.preprocessing().forecast_windows(table)
+    windows = forecast_windows(table, quantized_run.preprocessing())
     step = np.ptp([windows.unscale([0], np.full((1, 1), v)) for v in (0.0, scale)])
     result = ExportedModel(exported[0]).forecast(table)
     assert result.column_names == expected.column_names

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 
-from tools import command
+from tft_keras.commands import command
 from tools.benchmark import inference
 from tools.sizes import TFT_225
 

@@ -8,9 +8,9 @@ import re
 import pytest
 
 from tests.training.test_measuring import run_config
+from tft_keras.commands import command
 from tft_keras.config import ModelConfig
 from tft_keras.errors import InputError
-from tools import command
 from tools.benchmark import peer, training
 
 MEGABYTE = 2**20

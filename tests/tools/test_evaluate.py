@@ -7,8 +7,9 @@ import json
 import pytest
 
 from tests import runs
+from tft_keras.commands import command
 from tft_keras.evaluation import evaluate as measured
-from tools import command, evaluate
+from tools import evaluate
 
 tiny_run = runs.tiny_run
 
@@ -28,12 +29,23 @@ def test_table_and_json(tiny_run, tmp_path, capsys):
     model = next(line for line in lines if line.split()[:2] == ["all", "model"])
     assert f"{results['validation']['model']['mae']:.4g}" in model.split()
     # All steps together and three steps, three forecasts each, two splits, each with two titles.
-    assert len([line for line in lines if line]) == 2 * (4 * 3 + 2)
+    assert len([line for line in lines if line]) == 2 * (4 * 3 + 2) + 1
+    assert lines[-1] == "season: 7 rows, the best on the training split"
 
 
 def test_without_the_steps(tiny_run, capsys):
     assert _run(f"--run_dir={tiny_run.path}", "--nosteps", "--splits=test") == 0
-    assert len(capsys.readouterr().out.splitlines()) == 2 + 3
+    assert len(capsys.readouterr().out.splitlines()) == 2 + 3 + 1
+
+
+def test_one_origin_a_series(tiny_run, tmp_path):
+    path = tmp_path / "measures.json"
+    flags = ["--splits=test", "--test_origins=last", "--season=3", f"--json_file={path}"]
+    assert _run(f"--run_dir={tiny_run.path}", *flags) == 0
+    results = json.loads(path.read_text())["test"]
+    assert results["seasonal naive"]["season"] == 3
+    # Two series, one window of three steps each, a few targets missing.
+    assert results["model"]["cells"] <= 6
 
 
 @pytest.mark.parametrize(

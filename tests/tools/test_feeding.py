@@ -3,7 +3,8 @@ import sys
 
 import pytest
 
-from tools import command, make_table
+from tft_keras.commands import command
+from tools import make_table
 from tools.benchmark import __main__ as benchmark
 from tools.benchmark import feeding
 

@@ -8,8 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests import runs
+from tft_keras.commands import command
 from tft_keras.forecast import forecast as forecasted
-from tools import command, forecast
+from tools import forecast
 
 tiny_run = runs.tiny_run
 

@@ -4,9 +4,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from tft_keras.commands import command
 from tft_keras.config import DataConfig
 from tft_keras.data import Schema, prepare
-from tools import command, make_table
+from tools import make_table
 
 
 def _make(path, **settings):

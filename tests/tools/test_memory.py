@@ -9,10 +9,11 @@ import pytest
 
 from tests.training.test_measuring import run_config
 from tft_keras.apart import Ending
+from tft_keras.commands import command
 from tft_keras.config import ModelConfig
 from tft_keras.step_memory import StepMemory
 from tft_keras.tiers import BLOCKS, TIERS
-from tools import command, memory, memory_report
+from tools import memory, memory_report
 
 MEGABYTE, GIGABYTE = 2**20, 2**30
 CONFIG = run_config(ModelConfig(encoder_steps=5, horizon=2, observed_real=3), batch_size=8)

@@ -10,8 +10,9 @@ import pytest
 
 from tests import runs
 from tests.data.bar_tables import bars, market, session_times, until
+from tft_keras.commands import command
 from tft_keras.training import Run
-from tools import bars_baselines, command, forecast, prepare_bars, train
+from tools import bars_baselines, forecast, prepare_bars, train
 
 pytestmark = [
     pytest.mark.filterwarnings("default:.*missing bars within sessions:UserWarning"),

@@ -15,9 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests import runs
+from tft_keras.commands import command, settings
 from tft_keras.errors import InputError
 from tft_keras.training import Run, load_model
-from tools import command, settings, train
+from tools import train
 
 tiny_model = runs.tiny_model
 ROLES = ["--target=sales", "--time=day", "--group=store", "--static=store"]
@@ -101,7 +102,9 @@ def test_the_console_is_clean_and_says_what_is_next(folder):
     assert [line.split("  ")[0] for line in done.stderr.splitlines()] == ["epoch 1/1"]
     assert "validation loss" in done.stderr
     assert f"next: python -m tools.evaluate --run_dir {folder / 'clean'}" in done.stdout
-    assert "72 windows to train on, 28 to validate, 28 to test" in done.stdout
+    for split, windows in (("train", 72), ("validation", 28), ("test", 28)):
+        assert f"{split}: {windows} windows of 2 series\n" in done.stdout
+    assert "\nstep: 1 day\n" in done.stdout
 
 
 @pytest.mark.usefixtures("tiny_model")

@@ -1,6 +1,7 @@
 """Tables to windows: roles of columns, checks, scaling, splits, batches."""
 
-from tft_keras.data.prepare import PreparedData, prepare
+from tft_keras.data.future import forecast_windows
+from tft_keras.data.prepare import PreparedData, prepare, prepare_again
 from tft_keras.data.preprocessing import Preprocessing
 from tft_keras.data.schema import Schema
 from tft_keras.data.table import open_table
@@ -12,6 +13,8 @@ __all__ = [
     "Schema",
     "Skipped",
     "Windows",
+    "forecast_windows",
     "open_table",
     "prepare",
+    "prepare_again",
 ]

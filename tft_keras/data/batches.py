@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from tft_keras.data.windows import Windows
+Batch = tuple[dict[str, np.ndarray], np.ndarray]
 
 _PREFETCHED = 4
 
@@ -53,50 +53,53 @@ def drop_to_unknown(
         seed: shuffle seed, epoch and batch.
     """
     generator = np.random.default_rng(seed)
-    for name, codes in inputs.items():
-        if name.endswith("categorical"):
+    for codes in inputs.values():
+        if np.issubdtype(codes.dtype, np.integer):
             codes[generator.random(codes.shape, np.float32) < share] = 0
 
 
 def make_dataset(
-    windows: Windows,
-    batch_size: int,
-    shuffle_seed: int | None,
+    one_pass: Callable[..., Iterator[Batch]],
+    example: Batch,
+    steps: int,
     first_epoch: int,
     epochs: int | None,
-    windows_per_epoch: int,
+    goes_on: bool,
 ) -> tf.data.Dataset:
-    """Makes the dataset that `Windows.dataset` describes."""
+    """Makes a prefetched dataset of batches.
+
+    Args:
+        one_pass: yields the batches of the epoch that its keyword `epoch` numbers.
+        example: a batch, which tells types and shapes.
+        steps: batches of an epoch.
+        first_epoch: number of the first epoch.
+        epochs: how many epochs the dataset has; None has no end.
+        goes_on: whether iterating again goes on with the epochs after these.
+    """
     import tensorflow as tf
 
     passes = itertools.count()
 
-    def generate() -> Iterator[tuple[dict[str, np.ndarray], np.ndarray]]:
+    def generate() -> Iterator[Batch]:
         begin = first_epoch
-        if shuffle_seed is not None and epochs is not None:
+        if goes_on and epochs is not None:
             begin += next(passes) * epochs
         numbers = itertools.count(begin) if epochs is None else range(begin, begin + epochs)
         for epoch in numbers:
-            yield from windows.batches(
-                batch_size,
-                shuffle_seed=shuffle_seed,
-                epoch=epoch,
-                windows_per_epoch=windows_per_epoch,
-            )
+            yield from one_pass(epoch=epoch)
 
-    dataset = tf.data.Dataset.from_generator(generate, output_signature=_signature(windows, tf))
-    steps = windows.steps_per_epoch(batch_size, windows_per_epoch)
+    dataset = tf.data.Dataset.from_generator(generate, output_signature=_signature(example, tf))
     endless = tf.data.INFINITE_CARDINALITY
     cardinality = endless if epochs is None and steps else steps * (epochs or 0)
     dataset = dataset.apply(tf.data.experimental.assert_cardinality(cardinality))
     return dataset.prefetch(_PREFETCHED)
 
 
-def _signature(windows: Windows, tf: Any) -> Any:
+def _signature(example: Batch, tf: Any) -> Any:
     """Returns the types and shapes of a batch."""
 
     def spec(array: np.ndarray) -> Any:
         return tf.TensorSpec((None, *array.shape[1:]), array.dtype)
 
-    inputs, targets = windows.gather(np.zeros(min(1, len(windows)), np.int64))
+    inputs, targets = example
     return {name: spec(array) for name, array in inputs.items()}, spec(targets)

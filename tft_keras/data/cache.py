@@ -8,7 +8,8 @@ import io
 import json
 import pathlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +18,14 @@ from tft_keras import atomic
 from tft_keras.config import DataConfig
 from tft_keras.data.preprocessing import Preprocessing
 from tft_keras.data.schema import Schema
-from tft_keras.data.store import SeriesTable, Store
+from tft_keras.data.series import Series
+from tft_keras.data.steps import Step
+from tft_keras.data.store import ROW_MATRICES, SeriesTable, Store
 from tft_keras.data.table import Table
+from tft_keras.data.time_columns import TimeColumn
 from tft_keras.data.times import TimeAxis
 
-_FORMAT = 1
+_FORMAT = 2
 _CHUNK_BYTES = 1 << 25
 _SERIES_ARRAYS = (
     *("offsets", "segments", "validation", "test", "scaling"),
@@ -56,7 +60,7 @@ class Cache:
         if fitted:
             own = cls.find(table, schema, config, None)
             loaded = own.load()
-            if loaded and dataclasses.replace(loaded[0], config=config) == fitted:
+            if loaded and _same(loaded[0], fitted):
                 return own
         settings = dataclasses.replace(config, cache=None).to_dict()
         content = [_FORMAT, table.fingerprint, schema.to_dict(), settings]
@@ -75,48 +79,74 @@ class Cache:
         described = json.loads(metadata[b"described"])
         preprocessing = Preprocessing.from_dict(described["preprocessing"])
         # The type of the time column is kept as the type of its array.
-        axis = TimeAxis(
-            pa.ipc.read_schema(pa.py_buffer(metadata[b"time"])).field(0).type, preprocessing.step
-        )
-        names = [tuple(name) for name in described["names"]]
+        type_ = pa.ipc.read_schema(pa.py_buffer(metadata[b"time"])).field(0).type
+        step = Step.from_dict(described["step"])
+        groups = pa.ipc.open_stream(metadata[b"groups"]).read_all()
+        named = Series(groups, [tuple(keys) for keys in described["keys"]])
         with np.load(io.BytesIO(metadata[b"series"])) as arrays:
-            series = SeriesTable(axis, names, **{name: arrays[name] for name in _SERIES_ARRAYS})
+            axis = TimeAxis(TimeColumn(type_, **described["time"]), step, arrays["holidays"])
+            series = SeriesTable(axis, named, **{name: arrays[name] for name in _SERIES_ARRAYS})
         columns = {name: _as_numpy(batch.column(name)) for name in batch.schema.names}
         return preprocessing, Store(series, **columns)
 
     def write(
         self,
-        preprocessing: Preprocessing,
+        preprocessing: Callable[[], Preprocessing],
         series: SeriesTable,
         times: np.ndarray,
         target: np.ndarray,
         widths: dict[str, int],
         columns: Iterator[tuple[str, int, np.ndarray]],
     ) -> None:
-        """Writes the file with one column and a few rows of all in memory at a time."""
+        """Writes the file with one column and a few rows of all in memory at a time.
+
+        Args:
+            preprocessing: returns what was fitted, once the columns have been taken.
+            columns: as `encode_columns` yields them.
+        """
         rows = len(times)
         types = {"times": pa.int64(), "target": pa.float64()}
         for name, width in widths.items():
-            kind = pa.float32() if name.endswith("real") else pa.int32()
-            types[name] = pa.list_(kind, width)
-        schema = pa.schema(types.items(), metadata=_metadata(preprocessing, series))
-        with atomic.replacing(self.path) as temporary:
-            places = _lay_out_file(temporary, schema, rows)
-            with temporary.open("r+b") as file:
-                for name, array in (("times", times), ("target", target)):
-                    file.seek(places[name])
-                    array.tofile(file)
-                _write_matrices(file, places, widths, columns, rows, self.path.parent)
+            types[name] = pa.list_(pa.from_numpy_dtype(ROW_MATRICES[name]), width)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=self.path.parent) as staged:
+            places = _stage(staged, columns)
+            schema = pa.schema(types.items(), metadata=_metadata(preprocessing(), series))
+            with atomic.replacing(self.path) as temporary:
+                begin = _lay_out_file(temporary, schema, rows)
+                with temporary.open("r+b") as file:
+                    for name, array in (("times", times), ("target", target)):
+                        file.seek(begin[name])
+                        array.tofile(file)
+                    _write_matrices(file, begin, widths, staged, places, rows)
+
+
+def _same(cached: Preprocessing, fitted: Preprocessing) -> bool:
+    """Whether what was fitted is the same, whatever was chosen or found later."""
+    return dataclasses.replace(cached, config=fitted.config, season=fitted.season) == fitted
 
 
 def _metadata(preprocessing: Preprocessing, series: SeriesTable) -> dict[bytes, bytes]:
-    described = {"preprocessing": preprocessing.to_dict(), "names": series.names}
+    axis = series.axis
+    time = dataclasses.asdict(axis.column)
+    del time["type"]
+    described = {
+        "preprocessing": preprocessing.to_dict(),
+        "keys": series.series.keys,
+        "step": axis.step.to_dict(),
+        "time": time,
+    }
     arrays = io.BytesIO()
-    np.savez(arrays, **{name: getattr(series, name) for name in _SERIES_ARRAYS})
+    own = {name: getattr(series, name) for name in _SERIES_ARRAYS}
+    np.savez(arrays, holidays=axis.holidays, **own)
+    groups = pa.BufferOutputStream()
+    with pa.ipc.new_stream(groups, series.series.groups.schema) as writer:
+        writer.write_table(series.series.groups)
     return {
         b"described": json.dumps(described).encode(),
         b"series": arrays.getvalue(),
-        b"time": pa.schema([("time", series.axis.type)]).serialize().to_pybytes(),
+        b"groups": groups.getvalue().to_pybytes(),
+        b"time": pa.schema([("time", axis.column.type)]).serialize().to_pybytes(),
     }
 
 
@@ -153,32 +183,37 @@ def _as_numpy(array: pa.Array) -> np.ndarray:
     return array.values.to_numpy().reshape(len(array), array.type.list_size)
 
 
-def _write_matrices(
-    file: io.BufferedRandom,
-    places: dict[str, int],
-    widths: dict[str, int],
-    columns: Iterator[tuple[str, int, np.ndarray]],
-    rows: int,
-    folder: pathlib.Path,
-) -> None:
-    """Brings columns, which come one by one, into matrices, row by row.
+def _stage(
+    staged: BinaryIO, columns: Iterator[tuple[str, int, np.ndarray]]
+) -> dict[tuple[str, int], int]:
+    """Puts columns, which come one by one, one after another into a file; returns where they are.
 
-    Writing single columns into the file would go through all of it for each; instead they are put
-    one after another into a temporary file, from which a few rows of all are read at a time.
+    Writing single columns into matrices would go through all of these for each.
     """
-    with tempfile.TemporaryFile(dir=folder) as staged:
-        staged_at: dict[tuple[str, int], int] = {}
-        for name, position, values in columns:
-            staged_at[name, position] = staged.tell()
-            values.tofile(staged)
-        for name, width in widths.items():
-            dtype = np.dtype(np.float32 if name.endswith("real") else np.int32)
-            step = max(1, _CHUNK_BYTES // (dtype.itemsize * max(width, 1)))
-            for start in range(0, rows if width else 0, step):
-                count = min(step, rows - start)
-                piece = np.empty((count, width), dtype)
-                for position in range(width):
-                    staged.seek(staged_at[name, position] + start * dtype.itemsize)
-                    piece[:, position] = np.fromfile(staged, dtype, count)
-                file.seek(places[name] + start * dtype.itemsize * width)
-                piece.tofile(file)
+    places = {}
+    for name, position, values in columns:
+        places[name, position] = staged.tell()
+        values.tofile(staged)
+    return places
+
+
+def _write_matrices(
+    file: BinaryIO,
+    begin: dict[str, int],
+    widths: dict[str, int],
+    staged: BinaryIO,
+    places: dict[tuple[str, int], int],
+    rows: int,
+) -> None:
+    """Brings staged columns into matrices, row by row, a few rows of all at a time."""
+    for name, width in widths.items():
+        dtype = np.dtype(ROW_MATRICES[name])
+        step = max(1, _CHUNK_BYTES // (dtype.itemsize * max(width, 1)))
+        for start in range(0, rows if width else 0, step):
+            count = min(step, rows - start)
+            piece = np.empty((count, width), dtype)
+            for position in range(width):
+                staged.seek(places[name, position] + start * dtype.itemsize)
+                piece[:, position] = np.fromfile(staged, dtype, count)
+            file.seek(begin[name] + start * dtype.itemsize * width)
+            piece.tofile(file)

@@ -1,37 +1,56 @@
-"""Columns of any Arrow type as plain arrays: real values, category codes, times."""
+"""Columns of any Arrow type as plain arrays: real values, category codes."""
 
 from __future__ import annotations
 
-import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import types
 
+from tft_keras.data.keys import keys_of
 from tft_keras.data.table import Table
 from tft_keras.errors import InputError
 
-_UNITS = ("s", "ms", "us", "ns")
+# Of values that are told apart by fewer steps of their floating-point type, no digits are left.
+_LEAST_STEPS = 4
+
+
+class Categories(NamedTuple):
+    """A column as categories.
+
+    Attributes:
+        codes: (rows,) int32, positions in `keys`; -1 where missing.
+        keys: the text that stands for each category; see `keys.keys_of`.
+        values: the first value met for each key, as an Arrow array.
+    """
+
+    codes: np.ndarray
+    keys: list[str]
+    values: pa.Array
 
 
 def _value_type(type_: pa.DataType) -> pa.DataType:
+    if isinstance(type_, pa.BaseExtensionType):
+        type_ = type_.storage_type
     return type_.value_type if types.is_dictionary(type_) else type_
-
-
-def _is_text(type_: pa.DataType) -> bool:
-    return (
-        types.is_string(type_)
-        or types.is_large_string(type_)
-        or types.is_string_view(type_)
-        or types.is_binary(type_)
-        or types.is_large_binary(type_)
-    )
 
 
 def is_categorical_type(type_: pa.DataType) -> bool:
     """Whether columns of this type are categories without being said to be."""
-    return types.is_dictionary(type_) or types.is_boolean(type_) or _is_text(type_)
+    plain = _value_type(type_)
+    return (
+        types.is_dictionary(type_)
+        or types.is_boolean(plain)
+        or types.is_string(plain)
+        or types.is_large_string(plain)
+        or types.is_string_view(plain)
+        or types.is_binary(plain)
+        or types.is_large_binary(plain)
+        or types.is_binary_view(plain)
+        or types.is_fixed_size_binary(plain)
+    )
 
 
 def check_real_type(type_: pa.DataType, column: str, role: str) -> None:
@@ -50,28 +69,40 @@ def check_real_type(type_: pa.DataType, column: str, role: str) -> None:
         )
 
 
-def check_time_type(type_: pa.DataType, column: str) -> None:
-    """Raises `InputError` if a column of this type cannot order rows in time."""
-    if not (types.is_integer(type_) or types.is_timestamp(type_) or types.is_date(type_)):
-        raise InputError(
-            f"The time column {column!r} must hold timestamps, dates or whole numbers. "
-            f"Received: type={type_}. Convert it, for example with `pandas.to_datetime`."
-        )
-
-
 def reals(table: Table, column: str) -> np.ndarray:
     """Reads a column as real numbers.
 
     Returns:
         (rows,) float64; NaN where the table has null or NaN.
+
+    Raises:
+        InputError: the numbers are so large that their differences are lost.
     """
     result = np.empty(table.rows, np.float64)
+    low: Any = None
+    high: Any = None
     row = 0
     for chunk in table.chunks(column):
+        chunk = _storage(chunk)
         check_real_type(chunk.type, column, "a real-valued column")
         result[row : row + len(chunk)] = _real_chunk(chunk)
         row += len(chunk)
+        if _is_wide(chunk.type):
+            ends = pc.min_max(chunk)
+            for end in (ends["min"].as_py(), ends["max"].as_py()):
+                low = end if low is None or (end is not None and end < low) else low
+                high = end if high is None or (end is not None and end > high) else high
+    if low is not None and low != high and float(low) == float(high):
+        raise InputError(
+            "Numbers must differ by more than their 17th digit. Received: "
+            f"{column!r} from {low} to {high}, row 0 the first of them. Subtract a constant, or "
+            "convert the column to float."
+        )
     return result
+
+
+def _is_wide(type_: pa.DataType) -> bool:
+    return types.is_decimal(type_) or (types.is_integer(type_) and type_.bit_width == 64)
 
 
 def _real_chunk(chunk: pa.Array) -> np.ndarray:
@@ -84,109 +115,76 @@ def _real_chunk(chunk: pa.Array) -> np.ndarray:
     return chunk.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
 
 
-def categories(table: Table, column: str) -> tuple[np.ndarray, list[str], list[Any]]:
+def categories(table: Table, column: str) -> Categories:
     """Reads a column as categories, matched by value across chunks and number types.
 
-    Returns:
-        codes: (rows,) int32, positions in `keys`; -1 where missing.
-        keys: the text that stands for each category (`1` for 1, 1.0 and decimal 1.00).
-        values: the first Python value met for each key.
+    Raises:
+        InputError: the column does not hold plain values.
     """
     result = np.empty(table.rows, np.int32)
     codes: dict[str, int] = {}
-    values: list[Any] = []
+    values: list[pa.Array] = []
     row = 0
     for chunk in table.chunks(column):
-        if not types.is_dictionary(chunk.type):
-            chunk = chunk.dictionary_encode()
-        lookup = np.full(len(chunk.dictionary) + 1, -1, np.int32)
-        for position, value in enumerate(chunk.dictionary.to_pylist()):
-            key = category_key(value)
+        encoded = _encoded(_storage(chunk), column)
+        lookup = np.full(len(encoded.dictionary) + 1, -1, np.int32)
+        new = []
+        for position, key in enumerate(keys_of(encoded.dictionary, column)):
             if key is not None:
-                lookup[position] = codes.setdefault(key, len(codes))
-                if len(codes) > len(values):
-                    values.append(value.decode() if isinstance(value, bytes) else value)
-        indices = chunk.indices.cast(pa.int64()).fill_null(len(lookup) - 1)
+                known = len(codes)
+                lookup[position] = codes.setdefault(key, known)
+                if len(codes) > known:
+                    new.append(position)
+        values.append(encoded.dictionary.take(pa.array(new, pa.int64())))
+        indices = encoded.indices.cast(pa.int64()).fill_null(len(lookup) - 1)
         result[row : row + len(chunk)] = lookup[indices.to_numpy(zero_copy_only=False)]
         row += len(chunk)
-    return result, list(codes), values
+    return Categories(result, list(codes), _joined(values, list(codes)))
 
 
-def category_key(value: Any) -> str | None:
-    """Returns the text that stands for a category, or None for a missing one.
-
-    Equal numbers get one key whatever their type, so that a column written as int in one file and
-    as float, because of nulls, in the next one has one set of categories.
-    """
-    if value is None or value != value:
-        return None
-    if isinstance(value, bytes):
-        return value.decode()
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (str, int)):
-        return str(value)
+def as_written(values: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Returns values that `categories` gave in the type of their column, where they fit into it."""
     try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return str(value)
-    return str(int(number)) if math.isfinite(number) and number.is_integer() else repr(number)
+        if isinstance(type_, pa.BaseExtensionType):
+            return pa.ExtensionArray.from_storage(type_, values.cast(type_.storage_type))
+        if types.is_dictionary(type_):
+            return values.dictionary_encode().cast(type_)
+        return values.cast(type_)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        return values
 
 
-def times(table: Table, column: str) -> tuple[np.ndarray, pa.DataType]:
-    """Reads the time column.
-
-    Returns:
-        times: (rows,) int64; of an integer column its values, else counts since 1970 (UTC) in the
-            unit of `datetime_unit`.
-        type: the column's type; with the finest unit if files differ.
-
-    Raises:
-        InputError: a time is missing, or some files have a time zone and others have none.
-    """
-    type_ = _common_time_type(table.types(column), column)
-    unit = datetime_unit(type_)
-    result = np.empty(table.rows, np.int64)
-    row = 0
-    for chunk in table.chunks(column):
-        check_time_type(chunk.type, column)
-        if chunk.null_count:
-            missing = row + int(np.flatnonzero(chunk.is_null().to_numpy(zero_copy_only=False))[0])
-            raise InputError(
-                f"Every row needs a time. Received: no {column!r} in row {missing} (counted from "
-                "0). Drop such rows or fill the times in."
-            )
-        try:
-            if unit:
-                chunk = chunk.cast(pa.timestamp(unit, getattr(chunk.type, "tz", None)))
-            result[row : row + len(chunk)] = chunk.cast(pa.int64()).to_numpy(zero_copy_only=False)
-        except pa.ArrowInvalid as error:
-            raise InputError(
-                f"Times must fit into 64 bits. Received: {column!r} with {error}. Use a coarser "
-                "unit or smaller numbers."
-            ) from error
-        row += len(chunk)
-    return result, type_
+def _storage(chunk: pa.Array) -> pa.Array:
+    return chunk.storage if isinstance(chunk, pa.ExtensionArray) else chunk
 
 
-def datetime_unit(type_: pa.DataType) -> str | None:
-    """Returns the unit in which times of this type are counted; None for an integer index."""
-    if types.is_integer(type_):
-        return None
-    return "s" if types.is_date(type_) else type_.unit
-
-
-def _common_time_type(found: list[pa.DataType], column: str) -> pa.DataType:
-    for type_ in found:
-        check_time_type(type_, column)
-    kinds = {(types.is_integer(type_), getattr(type_, "tz", None) is None) for type_ in found}
-    if len(kinds) > 1:
+def _encoded(chunk: pa.Array, column: str) -> pa.DictionaryArray:
+    if types.is_dictionary(chunk.type):
+        return chunk
+    if types.is_null(chunk.type):
+        chunk = chunk.cast(pa.string())
+    if types.is_float16(chunk.type):
+        chunk = chunk.cast(pa.float32())
+    if types.is_string_view(chunk.type) or types.is_binary_view(chunk.type):
+        plain = pa.large_string() if types.is_string_view(chunk.type) else pa.large_binary()
+        chunk = chunk.cast(plain)  # views can neither be sorted nor be taken from
+    try:
+        return chunk.dictionary_encode()
+    except pa.ArrowNotImplementedError:
         raise InputError(
-            f"The files must agree on the kind of time in {column!r}. Received: "
-            f"{', '.join(sorted({str(type_) for type_ in found}))}. Write them with one type."
-        )
-    if types.is_integer(found[0]):
-        return max(found, key=lambda type_: type_.bit_width)
-    return max(
-        found, key=lambda type_: (types.is_timestamp(type_), _UNITS.index(datetime_unit(type_)))
-    )
+            "A category or a series id must be one plain value. "
+            f"Received: column {column!r} of type {chunk.type}. Take it apart into plain columns."
+        ) from None
+
+
+def _joined(parts: list[pa.Array], keys: list[str]) -> pa.Array:
+    """Returns the values of all chunks in one array; as their keys if types do not go together."""
+    parts = [part for part in parts if len(part)]
+    if not parts:
+        return pa.array(keys, pa.string())
+    try:
+        tables = [pa.table({"values": part}) for part in parts]
+        joined = pa.concat_tables(tables, promote_options="permissive")["values"]
+        return joined.combine_chunks() if len(tables) > 1 else parts[0]
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return pa.array(keys, pa.string())

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from tft_keras.data.series import describe_series
 from tft_keras.data.windows import Inputs, Windows
 from tft_keras.errors import InputError
 
@@ -15,19 +16,44 @@ Predict = Callable[[Inputs], np.ndarray]
 
 
 def forecast_batches(
-    predict: Predict, windows: Windows, batch_size: int
+    predict: Predict, windows: Windows, batch_size: int, chosen: np.ndarray | None = None
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Forecasts windows in their order, batch by batch.
+
+    Args:
+        chosen: positions of the windows to forecast; all by default.
 
     Yields:
         The positions of the batch's windows, and their forecasts (windows, horizon, quantiles) in
         the target's units, float64.
+
+    Raises:
+        InputError: a forecast is not finite.
     """
-    for start in range(0, len(windows), batch_size):
-        positions = np.arange(start, min(start + batch_size, len(windows)))
+    chosen = np.arange(len(windows)) if chosen is None else chosen
+    for start in range(0, len(chosen), batch_size):
+        positions = chosen[start : start + batch_size]
         inputs, _ = windows.gather(positions)
         scaled = np.asarray(predict(inputs), np.float64)
-        yield positions, windows.unscale(positions, scaled)
+        with np.errstate(over="ignore", invalid="ignore"):
+            forecast = windows.unscale(positions, scaled)
+        _check_finite(windows, positions, forecast)
+        yield positions, forecast
+
+
+def _check_finite(windows: Windows, positions: np.ndarray, forecast: np.ndarray) -> None:
+    finite = np.isfinite(forecast).all(axis=(1, 2))
+    if not finite.all():
+        place = int(np.argmin(finite))
+        names = windows.store.series.series
+        series = describe_series(
+            tuple(names.groups.column_names), windows.series(positions[place : place + 1])[0]
+        )
+        raise InputError(
+            f"Forecasts must be finite. Received: one that is not, of {series} from "
+            f"{windows.times(positions[place : place + 1])[0, 0]} on. Look for values "
+            "far outside of those trained on, or train with scaling='robust' or target_log1p."
+        )
 
 
 def forecast_table(
@@ -36,7 +62,7 @@ def forecast_table(
     """Returns one row per window and horizon step.
 
     Returns:
-        The group columns, the time column in the type it has in the table, `step` (from 1) and one
+        The group and time columns in the types they have in the table, `step` (from 1) and one
         column `q<quantile>` per quantile, in the target's units.
 
     Raises:
@@ -51,19 +77,11 @@ def forecast_table(
     positions = np.concatenate([positions for positions, _ in batches])
     values = np.concatenate([forecast for _, forecast in batches])
     horizon, schema = values.shape[1], windows.preprocessing.schema
-    columns = _series_columns(windows, positions, schema.group, horizon)
+    rows = np.repeat(positions, horizon)
+    groups = windows.group_columns(rows)
+    columns = {name: groups[name] for name in schema.group}
     columns[schema.time] = windows.time_column(positions)
     columns["step"] = np.tile(np.arange(1, horizon + 1, dtype=np.int32), len(positions))
     for index, quantile in enumerate(quantiles):
         columns[f"q{quantile:g}"] = values[..., index].reshape(-1)
     return pa.table(columns)
-
-
-def _series_columns(
-    windows: Windows, positions: np.ndarray, names: tuple[str, ...], horizon: int
-) -> dict[str, list]:
-    series = windows.series(positions)
-    return {
-        name: [values[index] for values in series for _ in range(horizon)]
-        for index, name in enumerate(names)
-    }

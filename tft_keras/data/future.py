@@ -8,41 +8,66 @@ from typing import Any
 
 import numpy as np
 
-from tft_keras.data import columns as read_columns
-from tft_keras.data.fitting import read_target
-from tft_keras.data.layout import Layout, describe_series, lay_out
-from tft_keras.data.prepare import series_table, store_in_memory
+from tft_keras.data.encoding import columns_by_matrix, encode_columns, encode_static
+from tft_keras.data.fitting import Fitted
+from tft_keras.data.layout import Layout, lay_out
+from tft_keras.data.prepare import scaling_places, series_table
 from tft_keras.data.preprocessing import Preprocessing
-from tft_keras.data.table import Table, open_table
-from tft_keras.data.transform import matrix_widths, row_columns
+from tft_keras.data.rows import Rows
+from tft_keras.data.series import Series, describe_series
+from tft_keras.data.store import store_in_memory
+from tft_keras.data.table import open_table
 from tft_keras.data.windows import Skipped, Windows
 from tft_keras.errors import InputError
 
 
 def forecast_windows(source: Any, preprocessing: Preprocessing) -> Windows:
-    """Makes one window per series; see `Preprocessing.forecast_windows`."""
+    """Makes the one window of each series whose horizon follows the last known target.
+
+    Args:
+        source: as for `tft_keras.data.prepare`. With known inputs in the schema it must have
+            the rows of the horizon, their target missing; without, their times are
+            extrapolated.
+        preprocessing: of the run.
+
+    Returns:
+        One window for each series that has enough rows; `skipped` lists the others, of which a
+        warning tells.
+
+    Raises:
+        InputError: the table does not suit the schema, known inputs are missing in the rows of the
+            horizon, or no series has enough rows.
+    """
     schema, config = preprocessing.schema, preprocessing.config
     table = open_table(source)
-    schema.check_columns(table.columns)
+    schema.check_columns(table)
     layout = lay_out(table, schema, config, preprocessing.step)
-    target = read_target(table, layout, schema.target, config.target_log1p)
-    origins, skipped = _origins(layout, target, config.encoder_steps)
+    rows = Rows(table, layout)
+    past = config.encoder_steps
+    target = rows.target(schema.target, config.target_log1p)
+    origins, skipped = _origins(layout, target, past)
     if not len(origins):
-        raise InputError(
-            f"A forecast needs {config.encoder_steps} rows without a gap before it. Received: at "
-            f"most {max(s.rows for s in skipped)} in a series. Give more of the past."
-        )
+        raise InputError(_all_skipped(layout.series, skipped, past))
+    there = _rows_there(layout, origins, past, config.horizon)
+    if schema.known:
+        whole = there[:, past:].all(axis=1)
+        skipped += _ended(layout, origins[~whole], past + config.horizon)
+        if not whole.any():
+            raise InputError(_no_future(layout, preprocessing, origins[0], there[0]))
+        origins, there = origins[whole], there[whole]
     if skipped:
         warnings.warn(_describe_skipped(schema.group, skipped), UserWarning, stacklevel=3)
-    layout = _cut(layout, origins, config.encoder_steps, config.horizon)
-    if schema.known:
-        _check_future_rows(layout, preprocessing)
-        _check_known(table, layout, preprocessing)
-    target = _past(layout, read_target(table, layout, schema.target, False), preprocessing)
+    layout = _cut(layout, origins, there, past)
+    rows = rows.laid_out(layout)
+    ahead = np.tile(np.arange(there.shape[1]) >= past, len(origins))
+    target = np.where(ahead, np.nan, rows.reals(schema.target))
+    fit = Fitted(preprocessing)
+    places = scaling_places(layout, preprocessing)
     starts = layout.offsets[1:]
-    series = series_table(table, layout, preprocessing, (starts, starts))
-    columns = row_columns(table, layout, target, preprocessing, series.scaling)
-    widths = matrix_widths(preprocessing)
+    series = series_table(layout, (starts, starts), places, encode_static(rows, schema, fit))
+    per_series = bool(preprocessing.series)
+    columns = encode_columns(rows, schema, fit, target, places, per_series, ahead)
+    widths = {name: len(names) for name, names in columns_by_matrix(schema, fit).items()}
     store = store_in_memory(series, layout.times, target, widths, columns)
     ends = np.arange(1, len(origins) + 1)
     return Windows(store, preprocessing, layout.offsets[:-1], ends, tuple(skipped))
@@ -59,81 +84,96 @@ def _origins(
     segment = segments[np.searchsorted(segments, last, side="right") - 1]
     past = np.where(last >= begin, last + 1 - segment, 0)
     skipped = [
-        Skipped(layout.names[place], int(past[place]), encoder_steps)
+        Skipped(layout.series.names[place], int(past[place]), encoder_steps)
         for place in np.flatnonzero(past < encoder_steps)
     ]
     return (last + 1)[past >= encoder_steps], skipped
 
 
-def _describe_skipped(group: tuple[str, ...], skipped: list[Skipped]) -> str:
-    first = skipped[0]
-    return (
-        f"{len(skipped)} series without a forecast, for want of rows before it without a gap: "
-        f"{describe_series(group, first.name)} has {first.rows} of {first.needed}"
-        f"{', and others' if len(skipped) > 1 else ''}."
-    )
-
-
-def _cut(layout: Layout, origins: np.ndarray, encoder_steps: int, horizon: int) -> Layout:
-    """Keeps the rows of the windows; future rows that are not in the table become missing ones."""
-    series = layout.series_of(origins - 1)
-    ends = layout.offsets[series + 1]
-    rows = origins[:, None] + np.arange(-encoder_steps, horizon)
+def _rows_there(layout: Layout, origins: np.ndarray, past: int, horizon: int) -> np.ndarray:
+    """Returns (windows, past + horizon) bool: which rows of the windows the table has."""
+    ends = layout.offsets[layout.series_of(origins - 1) + 1]
+    rows = origins[:, None] + np.arange(-past, horizon)
     # A gap ends what is there of the future: rows after it are not the next ones.
     gaps = np.searchsorted(layout.segments, origins - 1, side="right")
     next_segment = np.append(layout.segments, layout.rows)[gaps]
     there = rows < np.minimum(ends, next_segment)[:, None]
-    safe = np.where(there, rows, 0)
+    if layout.order is not None:  # rows that were inserted have no known inputs
+        ahead = np.arange(-past, horizon) >= 0
+        inserted = layout.order[np.where(there, rows, 0)] < 0
+        there &= ~(inserted & ahead)
+    return there
+
+
+def _cut(layout: Layout, origins: np.ndarray, there: np.ndarray, past: int) -> Layout:
+    """Keeps the rows of the windows; future rows that are not in the table become missing ones."""
+    series = layout.series_of(origins - 1)
+    relative = np.arange(there.shape[1]) - past
+    safe = np.where(there, origins[:, None] + relative, 0)
     order = safe if layout.order is None else layout.order[safe]
-    steps = np.arange(-encoder_steps, horizon) + 1
-    last = np.repeat(layout.times[origins - 1][:, None], rows.shape[1], axis=1)
-    times = np.where(there, layout.times[safe], layout.axis.advance(last, steps))
-    offsets = np.arange(len(origins) + 1) * rows.shape[1]
+    days = layout.axis.days(layout.times, layout.offsets)
+    last = np.repeat(layout.times[origins - 1][:, None], there.shape[1], axis=1)
+    ahead = layout.axis.advance(last, relative + 1, None if days is None else days[series][:, None])
+    offsets = np.arange(len(origins) + 1) * there.shape[1]
     return dataclasses.replace(
         layout,
-        names=[layout.names[place] for place in series],
+        series=layout.series.take(series),
         offsets=offsets,
         order=np.where(there, order, -1).ravel(),
-        times=times.ravel(),
+        times=np.where(there, layout.times[safe], ahead).ravel(),
         segments=offsets[:-1],
     )
 
 
-def _check_future_rows(layout: Layout, preprocessing: Preprocessing) -> None:
-    missing = (layout.order < 0).reshape(len(layout.names), -1)
-    missing = missing[:, preprocessing.config.encoder_steps :]
-    if missing.any():
-        place = int(missing.any(axis=1).argmax())
-        row = layout.offsets[place] + preprocessing.config.encoder_steps + missing[place].argmax()
-        raise InputError(
-            f"The table must have the {preprocessing.config.horizon} rows after the last known "
-            f"target, with the known inputs {', '.join(preprocessing.schema.known)}. Received: "
-            f"{describe_series(layout.group, layout.names[place])} without a row at "
-            f"{preprocessing.schema.time}={layout.axis.text(layout.times[row])}. Add these rows, "
-            "their target null."
-        )
+def _ended(layout: Layout, origins: np.ndarray, needed: int) -> list[Skipped]:
+    places = layout.series_of(origins - 1)
+    names = layout.series.names
+    rows = layout.offsets[places + 1] - layout.offsets[places]
+    return [
+        Skipped(names[place], int(count), needed, ended=True)
+        for place, count in zip(places, rows, strict=True)
+    ]
 
 
-def _check_known(table: Table, layout: Layout, preprocessing: Preprocessing) -> None:
-    for column in preprocessing.schema.known:
-        if column in preprocessing.vocabularies:
-            if preprocessing.vocabularies[column].missing:
-                continue  # Missing is one of its categories, such as "no holiday".
-            missing = layout.take(read_columns.categories(table, column)[0], -1) < 0
-        else:
-            missing = np.isnan(layout.take(read_columns.reals(table, column), np.nan))
-        future = missing.reshape(len(layout.names), -1)[:, preprocessing.config.encoder_steps :]
-        if future.any():
-            place, step = (int(i[0]) for i in np.nonzero(future))
-            row = layout.offsets[place] + preprocessing.config.encoder_steps + step
-            raise InputError(
-                "Known inputs must be there over the whole horizon. Received: no "
-                f"{column!r} in {layout.describe(row)}. Fill it in."
+def _all_skipped(series: Series, skipped: list[Skipped], encoder_steps: int) -> str:
+    longest = max(skipped, key=lambda each: each.rows)
+    name = describe_series(tuple(series.groups.column_names), longest.name)
+    return (
+        f"A forecast needs {encoder_steps} rows without a gap before it. Received: at "
+        f"most {longest.rows} in a series, in {name}. Give more of the past."
+    )
+
+
+def _no_future(layout: Layout, preprocessing: Preprocessing, origin: int, there: np.ndarray) -> str:
+    """Says that no series has the rows of the horizon, and which row the first one lacks."""
+    place = int(layout.series_of(origin - 1))
+    ahead = int(np.argmin(there)) - preprocessing.config.encoder_steps + 1
+    days = layout.axis.days(layout.times, layout.offsets)
+    time = layout.axis.advance(
+        layout.times[[origin - 1]], ahead, None if days is None else days[[place]]
+    )
+    return (
+        f"The table must have the {preprocessing.config.horizon} rows after the last known "
+        f"target, with the known inputs {', '.join(preprocessing.schema.known)}. Received: "
+        f"{layout.series.describe(place)} without a row at "
+        f"{preprocessing.schema.time}={layout.axis.text(int(time[0]))}. Add these rows, "
+        "their target null."
+    )
+
+
+def _describe_skipped(group: tuple[str, ...], skipped: list[Skipped]) -> str:
+    parts = []
+    for ended, why in (
+        (False, "for want of rows before it without a gap"),
+        (True, "for want of the rows of the horizon with their known inputs"),
+    ):
+        those = [each for each in skipped if each.ended == ended]
+        if those:
+            first = those[0]
+            count = "" if ended else f" has {first.rows} of {first.needed}"
+            others = ", and others" if len(those) > 1 else ""
+            parts.append(
+                f"{len(those)} series without a forecast, {why}: "
+                f"{describe_series(group, first.name)}{count}{others}."
             )
-
-
-def _past(layout: Layout, target: np.ndarray, preprocessing: Preprocessing) -> np.ndarray:
-    """Hides what the target would be after the origin."""
-    target = target.reshape(len(layout.names), -1).copy()
-    target[:, preprocessing.config.encoder_steps :] = np.nan
-    return target.ravel()
+    return " ".join(parts)

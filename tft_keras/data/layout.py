@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from typing import Any
 
 import numpy as np
 
 from tft_keras.config import DataConfig
-from tft_keras.data import columns
+from tft_keras.data import zones
 from tft_keras.data.schema import Schema
+from tft_keras.data.series import Series, read_series
+from tft_keras.data.steps import Step
 from tft_keras.data.table import Table
-from tft_keras.data.times import Step, TimeAxis
+from tft_keras.data.time_columns import TimeColumn, read_times
+from tft_keras.data.time_steps import infer_axis, series_of_another_step
+from tft_keras.data.times import TimeAxis
 from tft_keras.errors import InputError
 
 _MOST_INSERTED = 20
@@ -22,9 +27,8 @@ class Layout:
     """The rows of a table in order.
 
     Attributes:
-        axis: the time axis, its step known.
-        group: names of the group columns.
-        names: for each series its group values.
+        axis: the time axis.
+        series: the series.
         offsets: (series + 1,) first row of each series.
         order: (rows,) the table's row at each place, -1 for an inserted row; None if the table
             is in order.
@@ -33,8 +37,7 @@ class Layout:
     """
 
     axis: TimeAxis
-    group: tuple[str, ...]
-    names: list[tuple[Any, ...]]
+    series: Series
     offsets: np.ndarray
     order: np.ndarray | None
     times: np.ndarray
@@ -59,15 +62,9 @@ class Layout:
     def describe(self, row: int) -> str:
         """Returns the series, time and row in the table of a row that is in it, for messages."""
         source = row if self.order is None else int(self.order[row])
-        series = describe_series(self.group, self.names[int(self.series_of(row))])
+        series = self.series.describe(int(self.series_of(row)))
         time = self.axis.text(self.times[row])
         return f"{series}, time={time}, row={source} (counted from 0)"
-
-
-def describe_series(group: tuple[str, ...], name: tuple[Any, ...]) -> str:
-    """Returns `series (store=3, item='A')`."""
-    values = ", ".join(f"{g}={v!r}" for g, v in zip(group, name, strict=True))
-    return f"series ({values})" if group else "the only series"
 
 
 def lay_out(table: Table, schema: Schema, config: DataConfig, step: Step | None = None) -> Layout:
@@ -75,32 +72,42 @@ def lay_out(table: Table, schema: Schema, config: DataConfig, step: Step | None 
 
     Args:
         table: its columns were checked against `schema`.
-        step: distance of rows of an earlier table; None: the most frequent one.
+        step: distance of rows of an earlier table; None finds the table's own.
 
     Raises:
-        InputError: a group value or a time is missing, a series has two rows at one time, or gaps
-            cannot be filled.
+        InputError: a group value or a time is missing, a series has two rows at one time, gaps
+            cannot be filled, or series have different steps.
     """
-    codes, names = _series(table, schema.group)
-    times, type_ = columns.times(table, schema.time)
+    codes, series = read_series(table, schema.group)
+    is_index = None if step is None else step.unit == "index"
+    times, column = read_times(table, schema.time, config.time_zone, is_index)
     order = None
     if not _in_order(codes, times):
         order = np.lexsort((times, codes))
         codes, times = codes[order], times[order]
-    same = (codes[1:] == codes[:-1]) & (times[1:] == times[:-1])
+    same = _same(codes, times)
+    if same.any() and column.naive and column.zone:
+        order, times = _part_repeated_hours(codes, times, order, same, column)
+        same = _same(codes, times)
     if same.any():
         if config.duplicates == "error":
-            _refuse_duplicates(same, TimeAxis(type_), schema, names, codes, times)
+            _refuse_duplicates(same, column, schema, series, codes, times)
         kept = np.append(~same, True)
         order = np.flatnonzero(kept) if order is None else order[kept]
         codes, times = codes[kept], times[kept]
     first = np.append(True, codes[1:] != codes[:-1])
-    axis = TimeAxis(type_, step) if step else TimeAxis(type_).infer_step(times, first)
     offsets = np.append(np.flatnonzero(first), len(times))
-    layout = Layout(axis, schema.group, names, offsets, order, times, offsets[:-1])
+    if step is None:
+        axis = infer_axis(times, offsets, column, config.gaps == "ignore")
+    else:
+        axis = TimeAxis.of_step(column, step, times)
+    axis = axis.with_holidays(times)
+    layout = Layout(axis, series, offsets, order, times, offsets[:-1])
+    positions = axis.positions(times)
+    if step is None:
+        _check_steps(layout, positions, config.gaps)
     if config.gaps == "ignore":
         return layout
-    positions = axis.positions(times)
     if config.gaps == "fill":
         return _fill_gaps(layout, positions)
     starts = first
@@ -108,65 +115,66 @@ def lay_out(table: Table, schema: Schema, config: DataConfig, step: Step | None 
     return dataclasses.replace(layout, segments=np.flatnonzero(starts))
 
 
-def _series(table: Table, group: tuple[str, ...]) -> tuple[np.ndarray, list[tuple[Any, ...]]]:
-    """Returns the series of each row, (rows,) int32, and each series' group values, sorted."""
-    combined: np.ndarray = np.zeros(table.rows, np.int32)
-    names: list[tuple[Any, ...]] = [()]
-    for column in group:
-        codes, values = _group_codes(table, column)
-        if len(names) == 1:
-            combined, names = codes, [(*names[0], value) for value in values]
-            continue
-        pairs = combined.astype(np.int64) * len(values) + codes
-        present, combined = np.unique(pairs, return_inverse=True)
-        combined = combined.astype(np.int32)
-        names = [(*names[p // len(values)], values[p % len(values)]) for p in present.tolist()]
-    return combined, names
-
-
-def _group_codes(table: Table, column: str) -> tuple[np.ndarray, list[Any]]:
-    """Returns a group column as codes that sort like its values, and the values."""
-    codes, keys, values = columns.categories(table, column)
-    missing = codes < 0
-    if missing.any():
-        raise InputError(
-            f"Every row needs its group. Received: no {column!r} in row {int(missing.argmax())} "
-            "(counted from 0). Drop such rows or fill the group in."
-        )
-    plain = all(type(value) in (int, str) for value in values)
-    values = values if plain else keys
-    try:
-        ranked = sorted(range(len(values)), key=values.__getitem__)
-    except TypeError:  # numbers in one file, text in another one
-        values = keys
-        ranked = sorted(range(len(values)), key=values.__getitem__)
-    rank = np.empty(len(ranked), np.int32)
-    rank[ranked] = np.arange(len(ranked), dtype=np.int32)
-    return rank[codes], [values[i] for i in ranked]
-
-
 def _in_order(codes: np.ndarray, times: np.ndarray) -> bool:
-    if not (codes[1:] >= codes[:-1]).all():
+    if (codes[1:] < codes[:-1]).any():
         return False
     return bool(((times[1:] >= times[:-1]) | (codes[1:] != codes[:-1])).all())
 
 
+def _same(codes: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Returns (rows - 1,) whether the next row is of the same series and time."""
+    return (codes[1:] == codes[:-1]) & (times[1:] == times[:-1])
+
+
+def _part_repeated_hours(
+    codes: np.ndarray,
+    times: np.ndarray,
+    order: np.ndarray | None,
+    same: np.ndarray,
+    column: TimeColumn,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Takes the second of two rows at a clock time that clocks show twice for the later moment."""
+    second = np.append(False, same)
+    local = zones.to_local(times, column.unit, column.zone)
+    times = np.where(second, zones.to_utc(local, column.unit, column.zone, later=True), times)
+    again = np.lexsort((times, codes))
+    return (again if order is None else order[again]), times[again]
+
+
 def _refuse_duplicates(
     same: np.ndarray,
-    axis: TimeAxis,
+    column: TimeColumn,
     schema: Schema,
-    names: list[tuple[Any, ...]],
+    series: Series,
     codes: np.ndarray,
     times: np.ndarray,
 ) -> None:
     row = int(same.argmax())
+    axis = TimeAxis(column, Step(1, "index" if column.is_index else "nanoseconds", column.zone))
     raise InputError(
         "A series may have one row at a time. Received: "
-        f"{describe_series(schema.group, names[codes[row]])} twice at {schema.time}="
+        f"{series.describe(int(codes[row]))} twice at {schema.time}="
         f"{axis.text(times[row])} ({int(same.sum())} such rows). Drop them, name the columns that "
         "tell the series apart in `group`, or set duplicates='last' to keep the last row; local "
-        "times repeat at the end of summer time: write them in UTC."
+        "times repeat at the end of summer time: write them in UTC, or name their zone by "
+        "time_zone."
     )
+
+
+def _check_steps(layout: Layout, positions: np.ndarray, gaps: str) -> None:
+    """Refuses or warns of series whose rows are regular, but not those of the table."""
+    others = series_of_another_step(layout.axis, positions, layout.offsets)
+    if not len(others):
+        return
+    message = (
+        f"All series must have one step. Received: {len(others)} of {len(layout.series)} series "
+        f"with another one than {layout.axis.step}, such as "
+        f"{layout.series.describe(int(others[0]))}. Train each kind of series on a table of its own"
+    )
+    if gaps == "ignore":
+        raise InputError(f"{message}.")
+    if gaps == "split":
+        warnings.warn(f"{message}; here their rows are gaps.", UserWarning, stacklevel=5)
 
 
 def _fill_gaps(layout: Layout, positions: np.ndarray) -> Layout:
@@ -175,11 +183,13 @@ def _fill_gaps(layout: Layout, positions: np.ndarray) -> Layout:
     lengths = np.diff(offsets)
     distance = positions - np.repeat(positions[offsets[:-1]], lengths)
     places, rest = np.divmod(distance, axis.stride)
-    if rest.any():
-        row = int((rest != 0).argmax())
+    wrong = rest != 0
+    wrong[1:] |= (np.diff(places) == 0) & (np.diff(layout.series_of(np.arange(layout.rows))) == 0)
+    if wrong.any():
+        row = int(wrong.argmax())
         raise InputError(
             "Gaps can be filled if all rows are whole steps apart. Received: "
-            f"{layout.describe(row)}, {axis.step.size} {axis.step.unit} a step. Use gaps='split' "
+            f"{layout.describe(row)}, {axis.step} a step. Use gaps='split' "
             "or gaps='ignore', or round the times."
         )
     new_lengths = places[offsets[1:] - 1] + 1
@@ -197,7 +207,8 @@ def _fill_gaps(layout: Layout, positions: np.ndarray) -> Layout:
     order[target] = np.arange(layout.rows) if layout.order is None else layout.order
     first = np.repeat(layout.times[offsets[:-1]], new_lengths)
     steps = np.arange(total) - np.repeat(new_offsets[:-1], new_lengths)
-    times = axis.advance(first, steps)
+    days = axis.days(layout.times, offsets)
+    times = axis.advance(first, steps, None if days is None else np.repeat(days, new_lengths))
     times[target] = layout.times
     return dataclasses.replace(
         layout, offsets=new_offsets, order=order, times=times, segments=new_offsets[:-1]

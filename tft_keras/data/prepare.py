@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from tft_keras.config import DataConfig
 from tft_keras.data.cache import Cache
-from tft_keras.data.fitting import fit, read_target
+from tft_keras.data.encoding import columns_by_matrix, encode_columns, encode_static
+from tft_keras.data.fitting import Fit, Fitted, Fitting
 from tft_keras.data.layout import Layout, lay_out
 from tft_keras.data.preprocessing import Preprocessing
+from tft_keras.data.rows import Rows
 from tft_keras.data.schema import Schema
+from tft_keras.data.seasons import find_season
 from tft_keras.data.splits import SPLITS, split_rows
-from tft_keras.data.store import SeriesTable, Store
+from tft_keras.data.store import SeriesTable, Store, store_in_memory
 from tft_keras.data.table import Table, open_table
-from tft_keras.data.transform import matrix_widths, row_columns, static_variables
-from tft_keras.data.windows import Skipped, Windows, split_windows
+from tft_keras.data.window_index import find_windows
+from tft_keras.data.windows import Skipped, Windows, skipped_series
 from tft_keras.errors import InputError
 
 
@@ -39,6 +41,21 @@ class PreparedData:
     test: Windows
     skipped: list[Skipped]
 
+    def describe(self) -> str:
+        """Returns what each split has, a line each, and how many gaps there are."""
+        table = self.train.store.series
+        series = len(table.series)
+        lines = [f"step: {table.axis.step}" + (f" in {table.axis.zone}" if table.axis.zone else "")]
+        gaps = len(table.segments) - series
+        if gaps:
+            lines[0] += f"; {gaps:,} gaps, which no window spans"
+        for name in SPLITS:
+            windows = getattr(self, name)
+            count = windows.series_count()
+            without = f", {series - count:,} without" if count < series else ""
+            lines.append(f"{name}: {len(windows):,} windows of {count:,} series{without}")
+        return "\n".join(lines)
+
 
 def prepare(
     source: Any, schema: Schema, config: DataConfig, preprocessing: Preprocessing | None = None
@@ -46,8 +63,8 @@ def prepare(
     """Makes windows of a table.
 
     Args:
-        source: path of a Parquet file, a folder of them, or a glob; a pandas or Arrow table. Rows
-            may be in any order.
+        source: path of a Parquet file, a folder of them, a glob or an address that fsspec knows; a
+            pandas or Arrow table. Rows may be in any order.
         schema: roles of the columns.
         config: treatment of the data. With `config.cache` the prepared rows of Parquet files are
             kept in a memory-mapped file there, used again as long as files and settings are the
@@ -59,15 +76,71 @@ def prepare(
         InputError: the table does not suit the schema or the settings, or no window can be made.
     """
     table = open_table(source)
-    schema.check_columns(table.columns)
+    schema.check_columns(table)
     cache = Cache.find(table, schema, config, preprocessing)
     cached = cache.load() if cache else None
     fitted = preprocessing is not None
     preprocessing, store = cached or _build(table, schema, config, preprocessing, cache)
     preprocessing = dataclasses.replace(preprocessing, config=config)
-    splits, skipped = split_windows(store, preprocessing)
+    splits = _split_windows(store, preprocessing)
     _check_splits(splits, store, config, fitted)
+    if preprocessing.season is None:
+        season = find_season(splits["train"], preprocessing.step.seasons)
+        preprocessing = dataclasses.replace(preprocessing, season=season)
+        splits = {n: dataclasses.replace(w, preprocessing=preprocessing) for n, w in splits.items()}
+    skipped = skipped_series(store, config.encoder_steps + config.horizon)
     return PreparedData(preprocessing, **splits, skipped=skipped)
+
+
+def prepare_again(source: Any, preprocessing: Preprocessing) -> PreparedData:
+    """Makes windows of a table, split as configured, without fitting anything; see `prepare`."""
+    return prepare(source, preprocessing.schema, preprocessing.config, preprocessing)
+
+
+def series_table(
+    layout: Layout,
+    starts: tuple[np.ndarray, np.ndarray],
+    places: np.ndarray,
+    static: tuple[np.ndarray, np.ndarray],
+) -> SeriesTable:
+    """Collects what is one per series.
+
+    Args:
+        starts: (series,) first validation and first test rows.
+        places: (series,) places among the series that scaling was fitted on.
+        static: the static variables, from `encode_static`.
+    """
+    return SeriesTable(
+        axis=layout.axis,
+        series=layout.series,
+        offsets=layout.offsets,
+        segments=layout.segments,
+        validation=starts[0],
+        test=starts[1],
+        scaling=places,
+        static_real=static[0],
+        static_categorical=static[1],
+    )
+
+
+def scaling_places(layout: Layout, preprocessing: Preprocessing) -> np.ndarray:
+    """Returns each series' place among those that scaling was fitted on, with a warning of others.
+
+    Returns:
+        (series,) int64; -1 where it is none of them.
+    """
+    known = {name: place for place, name in enumerate(preprocessing.series)}
+    places = np.array([known.get(name, -1) for name in layout.series.keys], np.int64)
+    new = np.flatnonzero(places < 0)
+    if preprocessing.series and len(new):
+        warnings.warn(
+            f"{len(new)} of {len(places)} series were not trained and are scaled like all of them "
+            f"together: {layout.series.describe(int(new[0]))}"
+            f"{' is the first' if len(new) > 1 else ''}.",
+            UserWarning,
+            stacklevel=4,
+        )
+    return places
 
 
 def _build(
@@ -78,56 +151,37 @@ def _build(
     cache: Cache | None,
 ) -> tuple[Preprocessing, Store]:
     layout = lay_out(table, schema, config, fitted.step if fitted else None)
-    target = read_target(table, layout, schema.target, config.target_log1p)
-    starts = split_rows(layout, config, ~np.isnan(target))
-    preprocessing = fitted or fit(table, layout, starts[0], target, schema, config)
-    series = series_table(table, layout, preprocessing, starts)
-    columns = row_columns(table, layout, target, preprocessing, series.scaling)
-    widths = matrix_widths(preprocessing)
+    rows = Rows(table, layout)
+    target = rows.target(schema.target, config.target_log1p)
+    known = ~np.isnan(target)
+    starts = split_rows(layout, config, known)
+    if fitted:
+        fit: Fit = Fitted(fitted)
+        places, per_series = scaling_places(layout, fitted), bool(fitted.series)
+    else:
+        past, steps = config.encoder_steps, config.encoder_steps + config.horizon
+        found = find_windows(layout.offsets, layout.segments, starts, known, past, steps)
+        fit = Fitting(table, layout, starts[0], found["train"], schema, config)
+        places, per_series = np.arange(len(layout.series)), config.scale_per_series
+        places = places if per_series else np.full(len(places), -1)
+    columns = encode_columns(rows, schema, fit, target, places, per_series)
+    series = series_table(layout, starts, places, encode_static(rows, schema, fit))
+    widths = {name: len(names) for name, names in columns_by_matrix(schema, fit).items()}
     if cache:
-        cache.write(preprocessing, series, layout.times, target, widths, columns)
+        result = (lambda: fitted) if fitted else fit.result
+        cache.write(result, series, layout.times, target, widths, columns)
         return cache.load()
-    return preprocessing, store_in_memory(series, layout.times, target, widths, columns)
+    store = store_in_memory(series, layout.times, target, widths, columns)
+    return fitted or fit.result(), store
 
 
-def series_table(
-    table: Table,
-    layout: Layout,
-    preprocessing: Preprocessing,
-    starts: tuple[np.ndarray, np.ndarray],
-) -> SeriesTable:
-    """Collects what is one per series; `starts` are the first validation and test rows."""
-    places = {name: place for place, name in enumerate(preprocessing.series)}
-    scaling = np.array([places.get(name, -1) for name in layout.names], np.int64)
-    static_real, static_categorical = static_variables(table, layout, preprocessing)
-    return SeriesTable(
-        axis=layout.axis,
-        names=layout.names,
-        offsets=layout.offsets,
-        segments=layout.segments,
-        validation=starts[0],
-        test=starts[1],
-        scaling=scaling,
-        static_real=static_real,
-        static_categorical=static_categorical,
-    )
-
-
-def store_in_memory(
-    series: SeriesTable,
-    times: np.ndarray,
-    target: np.ndarray,
-    widths: dict[str, int],
-    columns: Iterator[tuple[str, int, np.ndarray]],
-) -> Store:
-    """Fills a store from the columns that `row_columns` yields."""
-    matrices = {
-        name: np.empty((len(times), width), np.float32 if name.endswith("real") else np.int32)
-        for name, width in widths.items()
-    }
-    for name, position, values in columns:
-        matrices[name][:, position] = values
-    return Store(series, times, target, **matrices)
+def _split_windows(store: Store, preprocessing: Preprocessing) -> dict[str, Windows]:
+    config, series = preprocessing.config, store.series
+    past, steps = config.encoder_steps, config.encoder_steps + config.horizon
+    starts = series.validation, series.test
+    known = ~np.isnan(store.target)
+    found = find_windows(series.offsets, series.segments, starts, known, past, steps)
+    return {name: Windows(store, preprocessing, *runs) for name, runs in found.items()}
 
 
 def _check_splits(
@@ -140,10 +194,12 @@ def _check_splits(
     )
     received = f"encoder_steps={config.encoder_steps}, horizon={config.horizon}"
     if not any(len(windows) for windows in splits.values()):
-        longest = int(np.diff(np.append(store.series.segments, store.rows)).max())
+        longest, place = store.series.longest()
         raise InputError(
             f"A window needs {needed} rows of one series without a gap and a target among the last "
-            f"{config.horizon}. Received: {received}, at most {longest} rows. {ways_out}"
+            f"{config.horizon}. Received: {received}, at most {longest} rows, in "
+            f"{store.series.series.describe(place)}; the step is {store.series.axis.step}. "
+            f"{ways_out}"
         )
     ends = dict(zip(SPLITS, _split_lengths(store.series), strict=True))
     if not fitted and not len(splits["train"]):
@@ -152,7 +208,8 @@ def _check_splits(
             f"{received}, at most {ends['train']} training rows in a series. {ways_out}"
         )
     for name in ("validation", "test"):
-        if getattr(config, name) not in (0, 0.0) and not len(splits[name]):
+        wanted = getattr(config, name) not in (0, 0.0) or getattr(config, f"{name}_steps")
+        if wanted and not len(splits[name]):
             warnings.warn(
                 f"No window fits into the {name} split. Received: {received}, at most {ends[name]} "
                 "rows of a series in it.",

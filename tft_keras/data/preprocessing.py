@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tft_keras.config import DataConfig
+from tft_keras.data.keys import key
 from tft_keras.data.missing import MissingValues
 from tft_keras.data.scaling import Scaler
 from tft_keras.data.schema import Schema
-from tft_keras.data.times import Step
+from tft_keras.data.steps import Step
 from tft_keras.data.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    from tft_keras.data.prepare import PreparedData
-    from tft_keras.data.windows import Windows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +29,7 @@ class RealVariable:
 
 @dataclasses.dataclass(frozen=True)
 class Preprocessing:
-    """Turns tables into the model's inputs, always in the same way.
+    """All that turns tables into the model's inputs, always in the same way; only data.
 
     Order of a model's inputs: the columns of a role as the schema lists them, real-valued ones and
     categorical ones apart; a column's is-missing indicator follows it; the target comes first among
@@ -44,7 +41,10 @@ class Preprocessing:
         step: distance of rows.
         reals: the real-valued columns, the target among them.
         vocabularies: the categorical columns.
-        series: group values of the series trained on, in the order of the scalers' values.
+        series: keys (`keys.key`) of the group values of the series trained on, in the order of the
+            scalers' values; empty where all are scaled alike.
+        season: rows in a season, whose naive forecast is the best of those that the step suggests
+            on the training split; None if there is none, or it was never looked for.
     """
 
     schema: Schema
@@ -52,20 +52,22 @@ class Preprocessing:
     step: Step
     reals: dict[str, RealVariable]
     vocabularies: dict[str, Vocabulary]
-    series: tuple[tuple[Any, ...], ...]
+    series: tuple[tuple[str, ...], ...] = ()
+    season: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Returns everything as plain JSON values."""
         return {
             "schema": self.schema.to_dict(),
             "config": self.config.to_dict(),
-            "step": dataclasses.asdict(self.step),
+            "step": self.step.to_dict(),
             "reals": {
                 name: {"scaler": real.scaler.to_dict(), "indicator": real.indicator}
                 for name, real in self.reals.items()
             },
             "vocabularies": {name: v.to_dict() for name, v in self.vocabularies.items()},
             "series": [list(name) for name in self.series],
+            "season": self.season,
         }
 
     @classmethod
@@ -74,7 +76,7 @@ class Preprocessing:
         return cls(
             schema=Schema.from_dict(values["schema"]),
             config=DataConfig.from_dict(values["config"]),
-            step=Step(**values["step"]),
+            step=Step.from_dict(values["step"]),
             reals={
                 name: RealVariable(Scaler.from_dict(real["scaler"]), real["indicator"])
                 for name, real in values["reals"].items()
@@ -82,18 +84,15 @@ class Preprocessing:
             vocabularies={
                 name: Vocabulary.from_dict(v) for name, v in values["vocabularies"].items()
             },
-            series=tuple(tuple(name) for name in values["series"]),
+            # Written before ids had keys: the values themselves.
+            series=tuple(tuple(map(key, name)) for name in values["series"]),
+            season=values.get("season"),
         )
 
     @property
     def target_scaler(self) -> Scaler:
         """The scaling that forecasts are undone with."""
         return self.reals[self.schema.target].scaler
-
-    @property
-    def season(self) -> int:
-        """A guess at the season, in rows (see `Step.season`)."""
-        return self.step.season
 
     def real_columns(self, role: str) -> list[str]:
         """Returns the real-valued columns of `static`, `known` or `observed`, in order."""
@@ -140,35 +139,3 @@ class Preprocessing:
             columns = self.categorical_columns(role)
             sizes[f"{role}_categorical"] = tuple(self.vocabularies[c].size for c in columns)
         return sizes
-
-    def prepare(self, source: Any) -> PreparedData:
-        """Makes windows of a table, split as configured, without fitting anything.
-
-        Args:
-            source: as for `tft_keras.data.prepare`.
-
-        Raises:
-            InputError: the table does not suit the schema.
-        """
-        from tft_keras.data.prepare import prepare
-
-        return prepare(source, self.schema, self.config, self)
-
-    def forecast_windows(self, source: Any) -> Windows:
-        """Makes the one window of each series whose horizon follows the last known target.
-
-        Args:
-            source: as for `tft_keras.data.prepare`. With known inputs in the schema it must have
-                the rows of the horizon, their target missing; without, their times are
-                extrapolated.
-
-        Returns:
-            One window for each series that has enough rows; `skipped` lists the others.
-
-        Raises:
-            InputError: the table does not suit the schema, known inputs are missing over the
-                horizon, or no series has enough rows.
-        """
-        from tft_keras.data.future import forecast_windows
-
-        return forecast_windows(source, self)

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
-# A constant's standard deviation is rounding noise in proportion to its size, not zero.
-_CONSTANT = 1e-12
+# A constant computed in floating point wavers by a few units of its last digit.
+_CONSTANT = 4 * np.finfo(np.float64).eps
+# Beyond it exp overflows float64.
+_LARGEST_LOG = 700.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,6 +19,9 @@ class Scaler:
 
     Forward: `(x - center) / scale`, after `log(1 + x)` if `log1p`. A scale of 0 marks a column
     without information in the training rows: it becomes 0 throughout, whatever comes later.
+
+    The one definition for training, forecasts and exported graphs: both ways take the array
+    library that computes, NumPy or one with its names (`tensorflow.experimental.numpy`).
 
     Args:
         center, scale: of all training rows.
@@ -30,7 +35,7 @@ class Scaler:
     series_scale: tuple[float, ...] = ()
     log1p: bool = False
 
-    def parameters(self, series: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def parameters(self, series: Any, xp: Any = np) -> tuple[Any, Any]:
         """Returns center and scale for series; scalars if all are scaled alike.
 
         Args:
@@ -39,32 +44,35 @@ class Scaler:
         """
         if not self.series_center:
             return np.float64(self.center), np.float64(self.scale)
-        center = np.append(np.asarray(self.series_center, np.float64), self.center)
-        scale = np.append(np.asarray(self.series_scale, np.float64), self.scale)
-        return center[series], scale[series]
+        ends = (self.series_center, self.center), (self.series_scale, self.scale)
+        tables = [np.append(np.asarray(own, np.float64), overall) for own, overall in ends]
+        series = xp.where(series < 0, len(self.series_center), series)
+        return tuple(xp.take(xp.asarray(table), series) for table in tables)
 
-    def forward(self, values: np.ndarray, series: np.ndarray) -> np.ndarray:
+    def forward(self, values: Any, series: Any, xp: Any = np) -> Any:
         """Scales values.
 
         Args:
             values: float64; NaN stays NaN.
             series: of each value, in a shape that broadcasts to `values`.
+            xp: the array library.
 
         Returns:
             float64, the shape of `values`.
         """
-        center, scale = self.parameters(series)
-        values = np.log1p(values) if self.log1p else values
-        factor = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale != 0)
+        center, scale = self.parameters(series, xp)
+        values = xp.log1p(values) if self.log1p else values
+        nothing = scale == 0
+        factor = xp.where(nothing, 0.0, 1.0 / xp.where(nothing, 1.0, scale))
         scaled = values - center
         scaled *= factor
         return scaled
 
-    def inverse(self, values: np.ndarray, series: np.ndarray) -> np.ndarray:
+    def inverse(self, values: Any, series: Any, xp: Any = np) -> Any:
         """Undoes `forward`, in float64."""
-        center, scale = self.parameters(series)
-        result = np.asarray(values, np.float64) * scale + center
-        return np.expm1(np.minimum(result, 700.0)) if self.log1p else result
+        center, scale = self.parameters(series, xp)
+        result = xp.asarray(values, np.float64) * scale + center
+        return xp.expm1(xp.minimum(result, _LARGEST_LOG)) if self.log1p else result
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the numbers as plain JSON values."""
@@ -85,8 +93,8 @@ def fit_scaler(
     Args:
         values: (rows,) float64 of training rows in order; NaN is left out.
         offsets: (series + 1,) first row of each series, to scale each by itself; None to scale all
-            alike. A series without a spread takes that of all, one without values that of all and
-            its center, too.
+            alike. A series without values takes center and scale of all; one without a spread a
+            spread in proportion to its own level, see `_spreads_of_constants`.
         method: `standard` (mean, standard deviation), `robust` (median, interquartile range
             divided by 1.349, which is the standard deviation of a normal distribution) or `none`.
         log1p: scale `log(1 + value)`.
@@ -102,9 +110,36 @@ def fit_scaler(
     for series, (start, stop) in enumerate(zip(offsets, offsets[1:], strict=False)):
         part = values[start:stop]
         if np.isfinite(part).any():
-            centers[series], own = _measure(part, method)
-            scales[series] = own or scale
+            centers[series], scales[series] = _measure(part, method)
+    scales = _spreads_of_constants(centers, scales, scale, log1p)
     return Scaler(center, scale, tuple(centers.tolist()), tuple(scales.tolist()), log1p)
+
+
+def _spreads_of_constants(
+    centers: np.ndarray, scales: np.ndarray, overall: float, log1p: bool
+) -> np.ndarray:
+    """Returns the scales, with one for each series whose values do not vary.
+
+    It is the level of the series times what the spread of the others is to their level, in the
+    middle of them; of logarithms, which measure in proportion already, the spread in the middle. A
+    series of zeros, which has no level, takes 1, or the least spread of another one if that is
+    less: it must not be forecast by the size of its neighbours.
+    """
+    constant = scales == 0
+    varied = scales[~constant]
+    if not constant.any() or not len(varied):
+        return scales
+    scales = scales.copy()
+    zero = constant & (centers == 0)
+    if log1p:
+        scales[constant] = np.median(varied)
+    else:
+        levels = np.abs(centers[~constant])
+        proportions = varied[levels > 0] / levels[levels > 0]
+        typical = min(1.0, float(np.median(proportions))) if len(proportions) else 1.0
+        scales[constant] = np.abs(centers[constant]) * typical
+    scales[zero] = min(1.0, float(varied.min()))
+    return np.where(scales == 0, overall, scales)
 
 
 def _measure(values: np.ndarray, method: str) -> tuple[float, float]:
@@ -112,12 +147,18 @@ def _measure(values: np.ndarray, method: str) -> tuple[float, float]:
     values = values[~np.isnan(values)]
     if not len(values):
         return 0.0, 0.0
-    spread = float(values.std())
-    center = float(values.mean())
-    if spread <= _CONSTANT * float(np.abs(values).max()) or values.min() == values.max():
+    low, high = float(values.min()), float(values.max())
+    if is_constant(low, high):
         return float(values[0]), 0.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread, center = float(values.std()), float(values.mean())
     if method == "robust":
         low, center, high = (float(q) for q in np.percentile(values, (25, 50, 75)))
         # More than half of the values can be alike: their range says nothing then.
         spread = (high - low) / 1.349 if high > low else spread
     return center, spread
+
+
+def is_constant(low: float, high: float) -> bool:
+    """Whether values between these differ by no more than the rounding of one number."""
+    return high - low <= _CONSTANT * max(abs(low), abs(high))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 
 import pyarrow as pa
 
 from tft_keras.config import Config
 from tft_keras.data import columns
+from tft_keras.data.table import Table
+from tft_keras.data.time_columns import check_time_type
 from tft_keras.errors import InputError, nearest
 
 _LISTS = ("group", "static", "known", "observed", "categorical")
@@ -86,15 +87,13 @@ class Schema(Config):
         """All input columns but the target: static, known, observed."""
         return self.static + self.known + self.observed
 
-    def check_columns(self, types: Mapping[str, pa.DataType]) -> None:
-        """Checks that a table has every column, in a type that suits its role.
-
-        Args:
-            types: type of each column of the table.
+    def check_columns(self, table: Table) -> None:
+        """Checks that a table has every column once, in a type that suits its role.
 
         Raises:
-            InputError: a column is not there or cannot play its role.
+            InputError: a column is not there, is there twice, or cannot play its role.
         """
+        types = table.columns
         for role in ("target", "time", *_LISTS[:-1]):
             value = getattr(self, role)
             for column in (value,) if isinstance(value, str) else value:
@@ -103,7 +102,12 @@ class Schema(Config):
                         f"The {role} column must be in the table. Received: {role}={column!r}."
                         f"{nearest(column, types)} The table has: {', '.join(types)}."
                     )
-        columns.check_time_type(types[self.time], self.time)
+                if column in table.repeated:
+                    raise InputError(
+                        "A column's name must be its own. "
+                        f"Received: {role}={column!r}, which several columns have. Rename them."
+                    )
+        check_time_type(types[self.time], self.time)
         columns.check_real_type(types[self.target], self.target, "the target")
         for column in self.inputs:
             if not self.is_categorical(column, types[column]):

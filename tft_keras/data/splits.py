@@ -15,7 +15,7 @@ def split_rows(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Finds where the validation and the test rows of each series start.
 
-    Shares are of a series' rows up to its last known target.
+    Shares, and numbers of last rows, are of a series' rows up to its last known target.
 
     Args:
         known: (rows,) bool, whether the row's target is known.
@@ -29,20 +29,23 @@ def split_rows(
     begin, end = layout.offsets[:-1], layout.offsets[1:]
     last = np.maximum.reduceat(np.where(known, np.arange(layout.rows), -1), begin)
     stop = np.where(last >= begin, last + 1, end)
-    test = _start(layout, config.test, "test", begin, stop, stop)
-    validation = _start(layout, config.validation, "validation", begin, stop, test)
+    test = _start(layout, config, "test", begin, stop, stop)
+    validation = _start(layout, config, "validation", begin, stop, test)
     return np.minimum(validation, test), test
 
 
 def _start(
     layout: Layout,
-    value: float | int | str,
+    config: DataConfig,
     name: str,
     begin: np.ndarray,
     stop: np.ndarray,
     before: np.ndarray,
 ) -> np.ndarray:
     """Returns the first row of a split that ends at `before`, or starts at a given time."""
+    steps, value = getattr(config, f"{name}_steps"), getattr(config, name)
+    if steps:
+        return np.maximum(before - steps, begin)
     share_zero = type(value) is int and value == 0 and layout.axis.unit is not None
     if isinstance(value, float) or share_zero:
         rows = np.floor((stop - begin) * value + 0.5).astype(np.int64)

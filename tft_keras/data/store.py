@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
+from tft_keras.data.series import Series
 from tft_keras.data.times import TimeAxis
 
-ROW_MATRICES = ("known_real", "known_categorical", "observed_real", "observed_categorical")
+ROW_MATRICES = {
+    "known_real": np.float32,
+    "known_categorical": np.int32,
+    "observed_real": np.float32,
+    "observed_categorical": np.int32,
+}
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -18,7 +24,7 @@ class SeriesTable:
 
     Attributes:
         axis: the time axis.
-        names: group values.
+        series: their names.
         offsets: (series + 1,) first row of each series.
         segments: first rows of the runs of rows without a gap, rising.
         validation, test: (series,) first row of these splits.
@@ -29,7 +35,7 @@ class SeriesTable:
     """
 
     axis: TimeAxis
-    names: list[tuple[Any, ...]]
+    series: Series
     offsets: np.ndarray
     segments: np.ndarray
     validation: np.ndarray
@@ -37,6 +43,13 @@ class SeriesTable:
     scaling: np.ndarray
     static_real: np.ndarray
     static_categorical: np.ndarray
+
+    def longest(self) -> tuple[int, int]:
+        """Returns the longest run of rows without a gap, and its series."""
+        lengths = np.diff(np.append(self.segments, self.offsets[-1]))
+        place = int(lengths.argmax())
+        first = self.segments[place]
+        return int(lengths[place]), int(np.searchsorted(self.offsets, first, side="right")) - 1
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -64,3 +77,24 @@ class Store:
     @property
     def rows(self) -> int:
         return len(self.times)
+
+
+def store_in_memory(
+    series: SeriesTable,
+    times: np.ndarray,
+    target: np.ndarray,
+    widths: dict[str, int],
+    columns: Iterator[tuple[str, int, np.ndarray]],
+) -> Store:
+    """Fills a store.
+
+    Args:
+        widths: number of columns of each of `ROW_MATRICES`.
+        columns: as `encode_columns` yields them.
+    """
+    matrices = {
+        name: np.empty((len(times), width), ROW_MATRICES[name]) for name, width in widths.items()
+    }
+    for name, position, values in columns:
+        matrices[name][:, position] = values
+    return Store(series, times, target, **matrices)

@@ -1,21 +1,21 @@
-"""Tables read one column at a time: Parquet files, pandas or Arrow tables."""
+"""Tables read one column at a time: Parquet files anywhere, pandas, polars or Arrow tables."""
 
 from __future__ import annotations
 
 import abc
-import glob
 import os
-import pathlib
-import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from tft_keras.data.files import Files, find_files
 from tft_keras.errors import InputError, nearest
 
 _CHUNK_ROWS = 1 << 18
+# More would be read ahead than a column needs.
+_CHUNKS_AHEAD = 2
 
 
 class Table(abc.ABC):
@@ -25,11 +25,13 @@ class Table(abc.ABC):
         columns: type of each column. A column that is all null in one file has its type from
             another one.
         rows: number of rows.
+        repeated: names that more than one column has, which therefore name none.
         fingerprint: JSON value that changes when the data do; None for a table in memory.
     """
 
     columns: dict[str, pa.DataType]
     rows: int
+    repeated: frozenset[str] = frozenset()
     fingerprint: list[Any] | None = None
 
     @abc.abstractmethod
@@ -46,6 +48,7 @@ class ArrowTable(Table):
 
     def __init__(self, table: pa.Table) -> None:
         self._table = table
+        self.repeated = _repeated(table.schema)
         self.columns = dict(zip(table.schema.names, table.schema.types, strict=True))
         self.rows = table.num_rows
 
@@ -59,63 +62,85 @@ class ArrowTable(Table):
 class ParquetTable(Table):
     """Parquet files with the same columns, in any column order, read as one table.
 
+    Folders named `column=value` (hive partitions) are columns, too: of whole numbers where all
+    values are written as such, else of text.
+
     Args:
-        paths: the files, in the order of their rows.
+        files: in the order of their rows.
 
     Raises:
         InputError: a file is not a Parquet file.
     """
 
-    def __init__(self, paths: list[pathlib.Path]) -> None:
-        self._paths = paths
+    def __init__(self, files: Files) -> None:
+        # Loads pandas where it is installed, which a command's help need not wait for.
+        import pyarrow.dataset as ds
+
+        self._files = files
+        self._fragments = []
         self._schemas: list[pa.Schema] = []
+        self._rows: list[int] = []
         self.columns = {}
-        self.rows = 0
-        self.fingerprint = []
-        for path in paths:
-            with _open(path) as file:
-                self._schemas.append(file.schema_arrow)
-                self.rows += file.metadata.num_rows
-            status = path.stat()
-            self.fingerprint.append([str(path.resolve()), status.st_size, status.st_mtime_ns])
+        for path in files.paths:
+            fragment = ds.ParquetFileFormat().make_fragment(path, filesystem=files.system)
+            try:
+                self._schemas.append(fragment.physical_schema)
+                self._rows.append(fragment.metadata.num_rows)
+            except (pa.ArrowException, OSError) as error:
+                raise InputError(
+                    f"The table must be in Parquet files. Received: {path} ({error}). Write a CSV "
+                    "file as Parquet with `pandas.read_csv(...).to_parquet(...)`."
+                ) from error
+            self._fragments.append(fragment)
+        self.rows = sum(self._rows)
+        self.repeated = frozenset().union(*map(_repeated, self._schemas))
+        self.fingerprint = files.fingerprint
         for schema in self._schemas:
             for field in schema:
                 if pa.types.is_null(self.columns.get(field.name, pa.null())):
                     self.columns[field.name] = field.type
+        self._partitions = {
+            name: values
+            for name, values in _partition_columns(files).items()
+            if name not in self.columns
+        }
+        self.columns |= {name: values.type for name, values in self._partitions.items()}
 
     def chunks(self, column: str) -> Iterator[pa.Array]:
-        for path, schema in zip(self._paths, self._schemas, strict=True):
+        if column in self._partitions:
+            values = self._partitions[column]
+            for place, rows in enumerate(self._rows):
+                yield pa.repeat(values[place], rows)
+            return
+        for path, fragment, schema in zip(
+            self._files.paths, self._fragments, self._schemas, strict=True
+        ):
             if column not in schema.names:
                 raise InputError(
                     f"Every file must have the same columns. Received: no {column!r} in "
                     f"{path}.{nearest(column, schema.names)} It has: {', '.join(schema.names)}."
                 )
-            with _open(path) as file:
-                for batch in file.iter_batches(batch_size=_CHUNK_ROWS, columns=[column]):
-                    yield batch.column(0)
+            batches = fragment.to_batches(
+                columns=[column], batch_size=_CHUNK_ROWS, batch_readahead=_CHUNKS_AHEAD
+            )
+            for batch in batches:
+                yield batch.column(0)
 
     def types(self, column: str) -> list[pa.DataType]:
+        if column in self._partitions:
+            return [self.columns[column]]
         found = [schema.field(column).type for schema in self._schemas if column in schema.names]
         filled = [type_ for type_ in found if not pa.types.is_null(type_)]
         return list(dict.fromkeys(filled or found))
-
-
-def _open(path: pathlib.Path) -> pq.ParquetFile:
-    try:
-        return pq.ParquetFile(path)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise InputError(
-            f"The table must be in Parquet files. Received: {path} ({error}). Write a CSV file as "
-            "Parquet with `pandas.read_csv(...).to_parquet(...)`."
-        ) from error
 
 
 def open_table(source: Any) -> Table:
     """Opens a table without reading its rows.
 
     Args:
-        source: path of a Parquet file, a folder of them, or a glob; a pandas or Arrow table, or
-            any other that speaks Arrow's stream interface.
+        source: path or address (`s3://...`, anything that fsspec knows) of a Parquet file, a folder
+            of them, or a glob; a pandas or Arrow table, or any other that speaks Arrow's stream
+            interface, such as polars.
 
     Raises:
         InputError: there is no such file, or it is not a table.
@@ -123,68 +148,58 @@ def open_table(source: Any) -> Table:
     if isinstance(source, Table):
         return source
     if isinstance(source, (str, os.PathLike)):
-        table: Table = ParquetTable(_find(str(source)))
-    elif isinstance(source, pa.Table):
-        table = ArrowTable(source)
-    elif type(source).__module__.partition(".")[0] == "pandas":
-        table = ArrowTable(_from_pandas(source))
-    elif hasattr(source, "__arrow_c_stream__"):
-        table = ArrowTable(pa.table(source))
+        table: Table = ParquetTable(find_files(os.fspath(source)))
     else:
-        raise InputError(
-            "A table is a path, a pandas or an Arrow table. "
-            f"Received: {type(source).__name__}. Convert it to one of these."
-        )
+        table = ArrowTable(_in_memory(source))
     if not table.rows:
         raise InputError(f"The table must have rows. Received: 0 rows in {source!r:.200}.")
     return table
 
 
-def _from_pandas(frame: Any) -> pa.Table:
+def _in_memory(source: Any) -> pa.Table:
+    if isinstance(source, pa.Table):
+        return source
     try:
-        return pa.Table.from_pandas(frame)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        if type(source).__module__.partition(".")[0] == "pandas":
+            return pa.Table.from_pandas(source)
+        if hasattr(source, "__arrow_c_stream__"):
+            return pa.table(source)
+    except (pa.ArrowException, ValueError, TypeError) as error:
         raise InputError(
-            f"Each column must hold values of one type. Received: {error}. Convert that column."
+            "Each column must have its own name and hold values of one type. "
+            f"Received: {error}. Rename or convert that column."
         ) from error
+    raise InputError(
+        "A table is a path, a pandas or an Arrow table. "
+        f"Received: {type(source).__name__}. Convert it to one of these."
+    )
 
 
-def _find(source: str) -> list[pathlib.Path]:
-    path = pathlib.Path(source).expanduser()
-    if path.is_file():
-        return [path]
-    if path.is_dir():
-        found = [p for p in path.rglob("*.parquet") if p.is_file() and _is_visible(p, path)]
-    else:
-        found = [pathlib.Path(name) for name in _glob(path)]
-        found = [p for p in found if p.is_file()]
-    if not found:
-        raise InputError(
-            "The table must be a Parquet file, a folder of them or a glob that matches some. "
-            f"Received: {source}.{_neighbours(path)}"
-        )
-    return sorted(found, key=_natural)
+def _repeated(schema: pa.Schema) -> frozenset[str]:
+    return frozenset(name for name, count in Counter(schema.names).items() if count > 1)
 
 
-def _glob(pattern: pathlib.Path) -> list[str]:
-    # Path.glob refuses absolute patterns.
-    return glob.glob(str(pattern), recursive=True)  # noqa: PTH207
+def _partition_columns(files: Files) -> dict[str, pa.Array]:
+    """Returns the value that each folder `column=value` gives to each file, by column."""
+    folders = [path.split("/")[:-1] for path in files.below_root]
+    names = {part.partition("=")[0]: None for parts in folders for part in parts if "=" in part}
+    if not names:
+        return {}
+    import pyarrow.dataset as ds
+
+    texts = ds.HivePartitioning(pa.schema([(name, pa.string()) for name in names]))
+    found = [ds.get_partition_keys(texts.parse("/".join(parts) + "/")) for parts in folders]
+    columns = {}
+    for name in names:
+        values = [keys.get(name) for keys in found]
+        given = [value for value in values if value is not None]
+        # "01" and "1" are two values: only numbers written in the one usual way are numbers.
+        if given and all(value.isdecimal() and str(int(value)) == value for value in given):
+            values = [None if value is None else int(value) for value in values]
+        columns[name] = pa.array(values, pa.int64() if _are_int64(values) else pa.string())
+    return columns
 
 
-def _is_visible(path: pathlib.Path, root: pathlib.Path) -> bool:
-    return not any(part.startswith((".", "_")) for part in path.relative_to(root).parts)
-
-
-def _neighbours(path: pathlib.Path) -> str:
-    try:
-        names = [entry.name for entry in path.parent.iterdir()]
-    except OSError:
-        return f" There is no folder {path.parent}."
-    return nearest(path.name, names)
-
-
-def _natural(path: pathlib.Path) -> list[tuple[int, str]]:
-    """Sorts `part-2` before `part-10`."""
-    return [
-        (int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", str(path))
-    ]
+def _are_int64(values: list[Any]) -> bool:
+    numbers = [value for value in values if value is not None]
+    return all(isinstance(value, int) and value < 2**63 for value in numbers) and bool(numbers)

@@ -1,145 +1,144 @@
-"""The time axis: the step between rows, gaps, extrapolation, split times."""
+"""The time axis of a table: positions of rows in steps, later times, split times."""
 
 from __future__ import annotations
 
 import dataclasses
-import datetime
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from tft_keras.data.columns import datetime_unit
+from tft_keras.data import months, weeks, written_dates, zones
+from tft_keras.data.steps import DAY, ZONE_OF_TABLE, Step
+from tft_keras.data.time_columns import TimeColumn
 from tft_keras.errors import InputError
 
-_NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
-_HOUR = 3600 * 10**9
-_DAY = 24 * _HOUR
+NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
-@dataclasses.dataclass(frozen=True)
-class Step:
-    """The distance between two rows in a row.
-
-    Args:
-        size: how many of the unit; at least 1.
-        unit: `nanoseconds`, `months`, or `index` for an integer time column.
-    """
-
-    size: int
-    unit: str
-
-    @property
-    def season(self) -> int:
-        """A guess at the season, in rows.
-
-        A week for steps of a quarter of an hour to a day, a day for shorter ones, a year for weeks,
-        months and quarters; 1 where none of these is a whole number of steps.
-        """
-        if self.unit == "months":
-            return 12 // self.size if 12 % self.size == 0 else 1
-        if self.unit == "index":
-            return 1
-        if self.size == 7 * _DAY:
-            return 52
-        period = 7 * _DAY if self.size >= _HOUR // 4 else _DAY
-        return period // self.size if period % self.size == 0 else 1
-
-
+@dataclasses.dataclass(frozen=True, eq=False)
 class TimeAxis:
-    """Times of one Arrow type as whole numbers, and the step between them.
+    """The times of a table as whole numbers, and the step between them.
 
-    Times are counted in UTC. Steps of a day or longer in a time zone are measured on the local
-    calendar, where the days of the change to and from summer time are as long as any other.
+    Times are counted in UTC. Steps that follow a calendar (`Step.wall_clock`, months, weeks with
+    pauses) are counted on the clocks of its zone.
 
     Args:
-        type_: type of the time column.
-        step: distance of rows; None as long as it is not known.
+        column: how the table writes times.
+        step: distance of rows.
+        holidays: numbers of rows of a `Step.week` that no series has, rising: they are no steps.
     """
 
-    def __init__(self, type_: pa.DataType, step: Step | None = None) -> None:
-        self.type = type_
-        self.unit = datetime_unit(type_)
-        self.step = step
-        if step and (step.unit == "index") != (self.unit is None):
-            raise InputError(
-                f"The table's times must be of the kind trained on. Received: type={type_}, step "
-                f"in {step.unit}. Convert the time column."
-            )
+    column: TimeColumn
+    step: Step
+    holidays: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, np.int64))
+
+    @classmethod
+    def of_step(cls, column: TimeColumn, step: Step, times: np.ndarray) -> TimeAxis:
+        """Makes the axis of a table whose step is that of an earlier one.
+
+        A table whose times are days of the calendar is stepped through on its own clocks: those of
+        its zone, whatever the zone of the earlier table, or of none.
+        """
+        calendar = step.unit == "months" or (step.unit == "nanoseconds" and step.size >= DAY)
+        if step.zone == ZONE_OF_TABLE:
+            # As it was before zones were kept.
+            step = dataclasses.replace(step, zone=column.zone, wall_clock=calendar)
+        elif calendar and step.zone is None and column.zone is not None:
+            step = dataclasses.replace(step, zone=column.zone, wall_clock=True)
+        elif calendar and step.zone is not None and column.zone is None and column.naive:
+            days = not (times % (DAY // NANOSECONDS[column.unit])).any()
+            step = dataclasses.replace(step, zone=None) if days else step
+        return cls(column, step)
 
     @property
-    def _zone(self) -> str | None:
-        zone = getattr(self.type, "tz", None)
-        return None if zone is None or zone.upper() in ("UTC", "ETC/UTC", "+00:00") else zone
+    def unit(self) -> str | None:
+        """The unit of the numbers; None for an index."""
+        return self.column.unit
 
-    def infer_step(self, times: np.ndarray, first: np.ndarray) -> TimeAxis:
-        """Returns this axis with the most frequent distance between rows as its step.
-
-        Args:
-            times: (rows,) int64, rising in each series.
-            first: (rows,) bool, whether a row is the first of its series.
-
-        Raises:
-            InputError: no series has two rows.
-        """
-        distances = np.diff(times)[~first[1:]]
-        if not len(distances):
-            raise InputError(
-                f"A series needs two rows or more. Received: {len(times)} rows in as many series. "
-                "Check the `group` columns."
-            )
-        common = _most_frequent(distances)
-        if self.unit is None:
-            return TimeAxis(self.type, Step(common, "index"))
-        size = common * _NANOSECONDS[self.unit]
-        if size >= 27 * _DAY and self._is_monthly(times):
-            months = _most_frequent(np.diff(self._months(times))[~first[1:]])
-            return TimeAxis(self.type, Step(months, "months"))
-        # The most frequent distance on the wall clock is a whole day even if most are not in UTC.
-        if size >= 23 * _HOUR and self._zone:
-            size = _most_frequent(np.diff(self._local(times))[~first[1:]])
-            size *= _NANOSECONDS[self.unit]
-        return TimeAxis(self.type, Step(size, "nanoseconds"))
-
-    def positions(self, times: np.ndarray) -> np.ndarray:
-        """Returns int64 numbers in which rows one step apart differ by `stride`."""
-        if self.step.unit == "months":
-            return self._months(times)
-        return self._local(times) if self._is_calendar else times
+    @property
+    def zone(self) -> str | None:
+        """The zone whose calendar the table follows; None for UTC."""
+        return self.step.zone
 
     @property
     def stride(self) -> int:
         """The step in the numbers of `positions`."""
+        if self.step.week:
+            return weeks.STRIDE
         if self.step.unit != "nanoseconds":
             return self.step.size
-        return max(1, self.step.size // _NANOSECONDS[self.unit])
+        return max(1, self.step.size // NANOSECONDS[self.unit])
 
-    def advance(self, times: np.ndarray, steps: np.ndarray | int) -> np.ndarray:
-        """Returns the times so many steps later, int64."""
+    def positions(self, times: np.ndarray) -> np.ndarray:
+        """Returns int64 numbers in which rows one step apart differ by `stride`."""
+        if self.step.week:
+            return self._week.positions(self._local(times), self.holidays)
         if self.step.unit == "months":
-            return self._utc(
-                _add_months(self._datetimes(self._local(times)), steps * self.step.size)
-            )
-        return self._utc(self.positions(times) + steps * self.stride)
+            return months.numbers(self._local(times), self.unit)
+        return self._local(times) if self.step.wall_clock else times
+
+    def with_holidays(self, times: np.ndarray) -> TimeAxis:
+        """Returns this axis with the rows of its week that none of a table's series has."""
+        if not self.step.week:
+            return self
+        return dataclasses.replace(self, holidays=self._week.holidays(self._local(times)))
+
+    def days(self, times: np.ndarray, offsets: np.ndarray) -> np.ndarray | None:
+        """Returns the day of the month that each series keeps to; see `months.days`.
+
+        Args:
+            times: (rows,) int64.
+            offsets: (series + 1,) first row of each series.
+
+        Returns:
+            (series,) ints for `advance`; None if steps are no months.
+        """
+        if self.step.unit != "months":
+            return None
+        return months.days(self._local(times), self.unit, offsets)[0]
+
+    def advance(
+        self, times: np.ndarray, steps: np.ndarray | int, days: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Returns the times so many steps later, int64.
+
+        Args:
+            times: int64 of any shape.
+            steps: in a shape that broadcasts with it; negative ones go back.
+            days: of the month, likewise (see `days`); by default that of each time.
+        """
+        step = self.step
+        if step.unit == "months":
+            local = months.advance(self._local(times), self.unit, steps * step.size, days)
+        elif step.week:
+            local = self._week.advance(self._local(times), steps, self.holidays)
+        elif step.wall_clock:
+            local = self._local(times) + steps * self.stride
+        else:
+            return times + steps * self.stride
+        return zones.to_utc(local, self.unit, step.zone)
 
     def datetimes(self, times: np.ndarray) -> np.ndarray:
         """Returns times as datetime64 in UTC, or as they are for an integer index."""
         return times if self.unit is None else self._datetimes(times)
 
+    def wall_clock(self, times: np.ndarray) -> np.ndarray:
+        """Returns times as datetime64 on the clocks of the table's zone, or as they are."""
+        return times if self.unit is None else self._datetimes(self._local(times))
+
     def arrow(self, times: np.ndarray) -> pa.Array:
-        """Returns times in the time column's own type."""
-        if self.unit is None:
-            return pa.array(times).cast(self.type)
-        naive = pa.array(np.ascontiguousarray(times)).cast(pa.timestamp(self.unit))
-        return naive.cast(self.type)
+        """Returns times as the table's time column has them."""
+        return self.column.write(times)
 
     def text(self, time: int) -> str:
-        """Returns one time as it is shown in messages."""
-        return str(time) if self.unit is None else str(self._datetimes(np.int64(time)))
+        """Returns one time as it is shown in messages: on the clocks of the table's zone."""
+        return str(self.wall_clock(np.int64(time)))
 
     def parse(self, value: Any, name: str) -> int:
         """Returns the time that a setting gives as ISO text, or as a number for an integer index.
+
+        A date or a time without a zone is meant on the clocks of the table's zone.
 
         Raises:
             InputError: it is of the other kind, or not a time.
@@ -152,64 +151,24 @@ class TimeAxis:
                 f"{name}={value!r}. Give the first value of the time column in that split."
             )
         try:
-            moment = datetime.datetime.fromisoformat(str(value).replace("Z", "+00:00"))
-        except ValueError as error:
+            form = written_dates.form_of_texts([str(value)], name)
+            times, zoned = written_dates.read_texts([str(value)], form, name)
+        except InputError as error:
             raise InputError(
                 f"{name} must be a share or an ISO date or time. Received: {name}={value!r}. "
                 "Write it like 2024-01-31 or 2024-01-31T12:00."
             ) from error
-        if moment.tzinfo:
-            moment = moment.astimezone(datetime.timezone.utc).replace(tzinfo=None)
-        return int(np.datetime64(moment).astype(f"datetime64[{self.unit}]").astype(np.int64))
+        own = written_dates.unit_of_form(form)
+        times = times.astype(f"datetime64[{own}]").astype(f"datetime64[{self.unit}]")
+        times = times.astype(np.int64)
+        return int((times if zoned else zones.to_utc(times, self.unit, self.zone))[0])
 
     @property
-    def _is_calendar(self) -> bool:
-        step = self.step
-        return bool(self._zone) and step.unit == "nanoseconds" and step.size >= _DAY
+    def _week(self) -> weeks.Week:
+        return weeks.Week.of_step(self.step, NANOSECONDS[self.unit])
 
     def _datetimes(self, times: np.ndarray) -> np.ndarray:
         return np.asarray(times).astype(f"datetime64[{self.unit}]")
 
     def _local(self, times: np.ndarray) -> np.ndarray:
-        if not self._zone:
-            return times
-        local = pc.local_timestamp(pa.array(times).cast(pa.timestamp(self.unit, self._zone)))
-        return local.cast(pa.int64()).to_numpy()
-
-    def _utc(self, local: np.ndarray) -> np.ndarray:
-        if not (self._zone and (self._is_calendar or self.step.unit == "months")):
-            return local
-        naive = pa.array(local.ravel()).cast(pa.timestamp(self.unit))
-        zoned = pc.assume_timezone(naive, self._zone, ambiguous="earliest", nonexistent="latest")
-        return zoned.cast(pa.int64()).to_numpy().reshape(local.shape)
-
-    def _months(self, times: np.ndarray) -> np.ndarray:
-        return self._datetimes(self._local(times)).astype("datetime64[M]").astype(np.int64)
-
-    def _is_monthly(self, times: np.ndarray) -> bool:
-        """Whether all times are at one moment of the month, or at the start of its last day."""
-        local = self._datetimes(self._local(times))
-        months = local.astype("datetime64[M]")
-        if (local - months == (local - months)[0]).all():
-            return True
-        until_next = (months + 1).astype(local.dtype) - local
-        return bool((until_next == until_next[0]).all())
-
-
-def _most_frequent(distances: np.ndarray) -> int:
-    values, counts = np.unique(distances[distances > 0], return_counts=True)
-    return int(values[counts.argmax()]) if len(values) else 1
-
-
-def _add_months(moments: np.ndarray, months: np.ndarray | int) -> np.ndarray:
-    """Adds months to datetimes; the last day of a month stays the last day. Returns int64."""
-    dtype = moments.dtype
-    month = moments.astype("datetime64[M]")
-    day_length = np.timedelta64(1, "D")
-    last_day = (month + 1).astype("datetime64[D]") - day_length
-    day = moments.astype("datetime64[D]")
-    target = month + np.asarray(months)
-    target_last = (target + 1).astype("datetime64[D]") - day_length
-    shifted = np.minimum(target.astype("datetime64[D]") + (day - month), target_last)
-    shifted = np.where(day == last_day, target_last, shifted)
-    return (shifted.astype(dtype) + (moments - day)).astype(np.int64)
+        return zones.to_local(times, self.unit, self.step.zone)

@@ -16,7 +16,7 @@ class Vocabulary:
     is unknown.
 
     Args:
-        keys: texts of the categories (`columns.category_key`), sorted.
+        keys: texts of the categories (`keys.key`), sorted.
         missing: whether missing is a category; it comes last.
     """
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from tft_keras.data import batches
 from tft_keras.data.preprocessing import Preprocessing
-from tft_keras.data.splits import SPLITS
 from tft_keras.data.store import Store
+from tft_keras.errors import InputError
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -20,12 +21,21 @@ if TYPE_CHECKING:
 Inputs = dict[str, np.ndarray]
 
 
-class Skipped(NamedTuple):
-    """A series without a window: its group values, its longest run of rows, the rows needed."""
+@dataclasses.dataclass(frozen=True)
+class Skipped:
+    """A series without a window.
+
+    Attributes:
+        name: its group values.
+        rows: of its longest run without a gap.
+        needed: rows that a window takes.
+        ended: whether it has the past, but lacks rows of the horizon with the known inputs.
+    """
 
     name: tuple[Any, ...]
     rows: int
     needed: int
+    ended: bool = False
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -134,8 +144,19 @@ class Windows:
             windows_per_epoch: at most so many windows, drawn anew each epoch (evenly spaced if not
                 shuffled); 0 takes all.
         """
+        one_pass = functools.partial(
+            self.batches,
+            batch_size,
+            shuffle_seed=shuffle_seed,
+            windows_per_epoch=windows_per_epoch,
+        )
         return batches.make_dataset(
-            self, batch_size, shuffle_seed, first_epoch, epochs, windows_per_epoch
+            one_pass,
+            self.gather(np.zeros(min(1, len(self)), np.int64)),
+            self.steps_per_epoch(batch_size, windows_per_epoch),
+            first_epoch,
+            epochs,
+            goes_on=shuffle_seed is not None,
         )
 
     def steps_per_epoch(self, batch_size: int, windows_per_epoch: int = 0) -> int:
@@ -187,6 +208,36 @@ class Windows:
         place = place.reshape((-1,) + (1,) * (values.ndim - 1))
         return self.preprocessing.target_scaler.inverse(values, place)
 
+    def origins(self, which: str) -> np.ndarray:
+        """Returns the positions of the windows at some of the forecast origins.
+
+        Args:
+            which: `all`; `last`, the last window of each series; `every:N`, every N-th window of
+                each series, counted back from its last one.
+
+        Raises:
+            InputError: it is none of these.
+        """
+        kind, _, number = which.partition(":")
+        every = int(number) if kind == "every" and number.isdecimal() else 0
+        if which not in ("all", "last") and not every:
+            raise InputError(
+                "Origins are all, last or every:N with a whole number N of at least 1. "
+                f"Received: {which!r}."
+            )
+        positions = np.arange(len(self))
+        if which == "all" or not len(self):
+            return positions
+        series = self._series(self._first_rows(positions))
+        last = np.flatnonzero(np.diff(series, append=-1))
+        if which == "last":
+            return last
+        return positions[(last[np.searchsorted(last, positions)] - positions) % every == 0]
+
+    def series_count(self) -> int:
+        """Returns how many series have a window."""
+        return len(np.unique(self._series(self.starts)))
+
     def times(self, positions: np.ndarray) -> np.ndarray:
         """Returns the times of the horizon, (batch, horizon) datetime64 in UTC, or int64."""
         times = self._future(self.store.times, self._first_rows(positions))
@@ -194,10 +245,17 @@ class Windows:
 
     def history_times(self, positions: np.ndarray, steps: int) -> np.ndarray:
         """Returns the times of `history`, (batch, steps), extrapolated where it has no rows."""
-        origins = self._first_rows(positions) + self.encoder_steps
+        origins = self._first_rows(positions)[:, None] + self.encoder_steps
+        rows, axis = origins + np.arange(-steps, 0), self.store.series.axis
+        valid = rows >= self._first_of_segment(origins)
+        before = np.repeat(self.store.times[origins], steps, axis=1)
+        extrapolated = axis.advance(before, np.arange(-steps, 0))
+        return axis.datetimes(np.where(valid, self.store.times[np.maximum(rows, 0)], extrapolated))
+
+    def wall_clock(self, times: np.ndarray) -> np.ndarray:
+        """Returns what `times` or `history_times` gave on the clocks of the table's zone."""
         axis = self.store.series.axis
-        first = np.repeat(self.store.times[origins][:, None], steps, axis=1)
-        return axis.datetimes(axis.advance(first, np.arange(-steps, 0)))
+        return axis.wall_clock(np.asarray(times).astype(np.int64)) if axis.unit else times
 
     def time_column(self, positions: np.ndarray) -> pa.Array:
         """Returns the times of the horizon, flat, in the type of the table's time column."""
@@ -206,8 +264,18 @@ class Windows:
 
     def series(self, positions: np.ndarray) -> list[tuple[Any, ...]]:
         """Returns the group values of each window's series."""
-        names = self.store.series.names
+        names = self.store.series.series.names
         return [names[place] for place in self._series(self._first_rows(positions))]
+
+    def series_places(self, positions: np.ndarray) -> np.ndarray:
+        """Returns each window's series by its place in the table, (batch,) ints."""
+        return self._series(self._first_rows(positions))
+
+    def group_columns(self, positions: np.ndarray) -> pa.Table:
+        """Returns the group columns of the windows' series, in the types that the table has."""
+        groups = self.store.series.series.groups
+        places = self._series(self._first_rows(positions))
+        return groups.take(pa.array(places)) if groups.num_columns else groups
 
     def _targets(self, starts: np.ndarray, series: np.ndarray) -> np.ndarray:
         targets = self._future(self.store.target, starts)
@@ -236,10 +304,13 @@ class Windows:
         return values[(starts + self.encoder_steps)[:, None] + np.arange(self.horizon)]
 
     def _past_target(self, rows: np.ndarray, origins: np.ndarray) -> np.ndarray:
-        segments = self.store.series.segments
-        first = segments[np.searchsorted(segments, origins - 1, side="right") - 1]
-        valid = (rows >= first) & (rows < origins)
+        valid = (rows >= self._first_of_segment(origins)) & (rows < origins)
         return np.where(valid, self.store.target[np.where(valid, rows, 0)], np.nan)
+
+    def _first_of_segment(self, origins: np.ndarray) -> np.ndarray:
+        """Returns the first row of the run of rows without a gap before each origin."""
+        segments = self.store.series.segments
+        return segments[np.searchsorted(segments, origins - 1, side="right") - 1]
 
 
 def _pieces(matrix: np.ndarray, starts: np.ndarray, steps: int) -> np.ndarray:
@@ -254,56 +325,13 @@ def _pieces(matrix: np.ndarray, starts: np.ndarray, steps: int) -> np.ndarray:
     return overlapping[starts].reshape(len(starts), steps, variables)
 
 
-def split_windows(
-    store: Store, preprocessing: Preprocessing
-) -> tuple[dict[str, Windows], list[Skipped]]:
-    """Finds the windows of each split.
-
-    A window is whole (no gap), has a known target among its future rows, and these lie in one
-    split. Its past rows may be of earlier splits.
-
-    Returns:
-        The windows by split, and the series too short for any.
-    """
-    config, series = preprocessing.config, store.series
-    past, steps = config.encoder_steps, config.encoder_steps + config.horizon
-    windows = {}
-    starts = store.rows - steps + 1
-    whole = np.zeros(0, bool)
-    if starts > 0:
-        segment = _numbered(series.segments, store.rows)
-        known = np.append(np.int32(0), np.cumsum(~np.isnan(store.target), dtype=np.int32))
-        split = _numbered(series.validation, store.rows)
-        split += _numbered(series.test, store.rows)
-        split -= 2 * _numbered(series.offsets[:-1], store.rows)
-        split += 2
-        whole = segment[:starts] == segment[steps - 1 :]
-        whole &= known[steps:] > known[past : past + starts]
-        whole &= split[past : past + starts] == split[steps - 1 :]
-    for number, name in enumerate(SPLITS):
-        chosen = whole & (split[past : past + starts] == number) if starts > 0 else whole
-        windows[name] = Windows(store, preprocessing, *_runs(chosen))
-    return windows, _skipped(store, steps)
-
-
-def _numbered(firsts: np.ndarray, rows: int) -> np.ndarray:
-    """Returns (rows,) int32: how many of `firsts` are at or before each row."""
-    counts = np.bincount(firsts, minlength=rows + 1)[:rows]
-    return np.cumsum(counts, dtype=np.int32)
-
-
-def _runs(chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the first row of each run of True, and how many there are up to each run's end."""
-    edges = np.flatnonzero(np.diff(chosen, prepend=False, append=False))
-    return edges[::2], np.cumsum(edges[1::2] - edges[::2])
-
-
-def _skipped(store: Store, needed: int) -> list[Skipped]:
+def skipped_series(store: Store, needed: int) -> list[Skipped]:
+    """Returns the series too short for a window of so many rows."""
     series = store.series
     lengths = np.diff(np.append(series.segments, store.rows))
     first_segment = np.searchsorted(series.segments, series.offsets[:-1])
     longest = np.maximum.reduceat(lengths, first_segment)
     return [
-        Skipped(series.names[place], int(longest[place]), needed)
+        Skipped(series.series.names[place], int(longest[place]), needed)
         for place in np.flatnonzero(longest < needed)
     ]

@@ -8,8 +8,8 @@ from __future__ import annotations
 import importlib
 import sys
 
+from tft_keras.commands import command
 from tft_keras.errors import nearest
-from tools import command
 
 BENCHMARKS = {
     "feeding": "How fast windows come from a table, and the memory this takes.",

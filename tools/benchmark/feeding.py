@@ -11,8 +11,8 @@ import time
 from typing import Any
 
 from tft_keras import process_memory
+from tft_keras.commands import command
 from tft_keras.errors import InputError
-from tools import command
 from tools.make_table import schema_path
 
 FLAGS = command.Flags(__doc__)

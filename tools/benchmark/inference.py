@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from tft_keras import process_memory
+from tft_keras.commands import command
 from tft_keras.errors import InputError
-from tools import command
 from tools.sizes import TFT_225
 
 MEGABYTE = 2**20

@@ -20,10 +20,10 @@ import sys
 import time
 from typing import Any
 
+from tft_keras.commands import command
 from tft_keras.config import ModelConfig, TrainingConfig
 from tft_keras.errors import InputError, nearest
 from tft_keras.tiers import TIERS
-from tools import command
 from tools.sizes import TEN_INPUTS, TFT_225
 
 SIZES = {"tft_225": TFT_225, "ten_inputs": TEN_INPUTS}

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tft_keras.data import keys
 from tft_keras.data.bars.future import future_times
 from tft_keras.data.bars.instrument import Instrument, make_instrument
 from tft_keras.data.bars.known import known
@@ -21,9 +22,8 @@ from tft_keras.data.bars.options import AUTO, BarOptions, plain
 from tft_keras.data.bars.reading import NANOSECONDS, Bars, read_bars
 from tft_keras.data.bars.static import STATIC_NAMES, statics
 from tft_keras.data.bars.target import TARGET, target
-from tft_keras.data.columns import category_key
-from tft_keras.data.layout import describe_series
 from tft_keras.data.schema import Schema
+from tft_keras.data.series import describe_series
 from tft_keras.errors import InputError
 
 _KEY = b"tft_keras.bars"
@@ -74,7 +74,7 @@ def prepare_bars(
     parts, described = [], []
     gaps = _gaps(instruments, options, market.daily)
     for instrument in instruments:
-        key = tuple(map(category_key, instrument.name))
+        key = tuple(map(keys.key, instrument.name))
         own = known_statics.get(key)
         if own is None:
             rows = slice(WARM_UP, WARM_UP + options.training_rows(len(instrument.times) - WARM_UP))

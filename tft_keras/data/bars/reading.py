@@ -13,13 +13,24 @@ import pyarrow.compute as pc
 
 from tft_keras.data import columns
 from tft_keras.data.bars.options import BarOptions
-from tft_keras.data.layout import describe_series
+from tft_keras.data.series import describe_series, read_series
 from tft_keras.data.table import Table, open_table
+from tft_keras.data.time_columns import read_times
 from tft_keras.errors import InputError, nearest
 
 PRICES = ("open", "high", "low", "close")
 _USUAL = {
-    "time": ("ts_event", "timestamp", "time", "datetime", "date", "open_time", "ts", "bar_time"),
+    "time": (
+        "ts_event",
+        "timestamp",
+        "time",
+        "datetime",
+        "date",
+        "open_time",
+        "ts",
+        "bar_time",
+        "t",
+    ),
     "group": ("symbol", "pair", "ticker", "instrument", "instrument_id", "asset", "series"),
     "open": ("open", "o", "open_price", "px_open"),
     "high": ("high", "h", "high_price", "px_high"),
@@ -88,13 +99,13 @@ def read_bars(source: Any, options: BarOptions) -> Bars:
     table = open_table(source)
     names = _find_columns(table, options)
     times, time_type = _times(table, names["time"], options.time_zone)
-    codes, instruments = _instruments(table, names["group"])
+    codes, instruments = read_series(table, names["group"])
     bars = Bars(
         names["time"],
         time_type,
         names["group"],
         tuple(_group_type(table.columns[column]) for column in names["group"]),
-        instruments,
+        instruments.names,
         codes,
         times,
         {name: columns.reals(table, names[name]) for name in (*PRICES, "volume")},
@@ -133,13 +144,12 @@ def _find(names: Mapping[str, Any], role: str, given: Any) -> Any:
 
 
 def _times(table: Table, column: str, zone: str | None) -> tuple[np.ndarray, pa.DataType]:
-    type_ = table.columns[column]
-    if pa.types.is_string(type_) or pa.types.is_large_string(type_):
-        table = _ParsedTimes(table, column)
-    times, type_ = columns.times(table, column)
-    unit, given_zone = columns.datetime_unit(type_), getattr(type_, "tz", None)
+    times, read = read_times(table, column)
+    unit, given_zone = read.unit, getattr(read.type, "tz", None)
     if unit is None:
         unit, given_zone = _unit_of(times, column), "UTC"
+    elif not read.naive and given_zone is None:
+        given_zone = "UTC"
     if given_zone is None and zone:
         times, given_zone = _to_utc(times, unit, zone, column), "UTC"
     scale = NANOSECONDS[unit]
@@ -148,31 +158,6 @@ def _times(table: Table, column: str, zone: str | None) -> tuple[np.ndarray, pa.
             f"Times must lie between the years 1678 and 2262. Received: {column!r} outside of them."
         )
     return times * scale, pa.timestamp(unit, given_zone)
-
-
-class _ParsedTimes(Table):
-    """A table whose ISO texts in one column are read as times."""
-
-    def __init__(self, table: Table, column: str) -> None:
-        text = pa.chunked_array(list(table.chunks(column)), table.columns[column])
-        for type_ in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
-            try:
-                self._parsed = text.cast(type_)
-                break
-            except pa.ArrowInvalid as error:
-                problem = error
-        else:
-            raise InputError(
-                f"Times in text must be ISO dates. Received: {column!r} ({problem}). Convert the "
-                "column, for example with `pandas.to_datetime`."
-            )
-        self.columns, self.rows = {column: self._parsed.type}, table.rows
-
-    def chunks(self, column: str) -> Any:
-        yield from self._parsed.chunks
-
-    def types(self, column: str) -> list[pa.DataType]:
-        return [self._parsed.type]
 
 
 def _unit_of(times: np.ndarray, column: str) -> str:
@@ -195,27 +180,6 @@ def _to_utc(times: np.ndarray, unit: str, zone: str, column: str) -> np.ndarray:
             f"time_zone={zone!r}, {column!r} ({error}). Write the times in UTC."
         ) from None
     return zoned.cast(pa.int64()).to_numpy()
-
-
-def _instruments(table: Table, group: tuple[str, ...]) -> tuple[np.ndarray, list[tuple[Any, ...]]]:
-    """Returns the instrument of each row, and the group values of each instrument, sorted."""
-    codes: np.ndarray = np.zeros(table.rows, np.int64)
-    found: list[tuple[np.ndarray, list[Any]]] = []
-    for column in group:
-        own, _, values = columns.categories(table, column)
-        if (own < 0).any():
-            raise InputError(
-                f"Every bar needs its instrument. Received: no {column!r} in row "
-                f"{int((own < 0).argmax())} (counted from 0). Drop such rows or fill it in."
-            )
-        found.append((own, values))
-        codes = codes * len(values) + own
-    present, first, codes = np.unique(codes, return_index=True, return_inverse=True)
-    names = [tuple(values[own[row]] for own, values in found) for row in first]
-    order = sorted(range(len(present)), key=lambda place: tuple(map(str, names[place])))
-    rank = np.empty(len(order), np.int32)
-    rank[order] = np.arange(len(order), dtype=np.int32)
-    return rank[codes], [names[place] for place in order]
 
 
 def _group_type(type_: pa.DataType) -> pa.DataType:

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from tools import progress
+from tft_keras.commands import progress
 
 
 class Terminal(io.StringIO):

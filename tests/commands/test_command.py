@@ -11,8 +11,8 @@ import warnings
 
 import pytest
 
+from tft_keras.commands import command
 from tft_keras.errors import InputError
-from tools import command
 
 
 def _flags() -> command.Flags:

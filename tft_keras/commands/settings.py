@@ -9,9 +9,9 @@ import pathlib
 import re
 from typing import Any, TypeVar
 
+from tft_keras.commands.flags import Flags, Values, read_json
 from tft_keras.config import Config, DataConfig, ModelConfig, TrainingConfig
 from tft_keras.errors import InputError
-from tools.flags import Flags, Values, read_json
 
 # What ModelConfig has beyond these follows from the table.
 MODEL_SETTINGS = ("hidden_size", "num_heads", "dropout", "quantiles")

@@ -26,8 +26,8 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from tft_keras.commands.flags import Flags, Values, read_json
 from tft_keras.errors import InputError
-from tools.flags import Flags, Values, read_json
 
 __all__ = [
     "Flags",

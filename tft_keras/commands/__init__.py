@@ -1,0 +1,1 @@
+"""What commands share, below `tools` and `export`: flags, settings, error lines, progress."""
