@@ -36,6 +36,14 @@ setup(
         "demo": DEMO,
         "peer": ["pytorch-forecasting>=1.8,<2", "torch>=2.2"],
         "remote": REMOTE,
-        "test": [*BARS, *DEMO, *REMOTE, "pytest>=8", "pytest-xdist>=3.5", "ruff>=0.12,<0.17"],
+        "test": [
+            *BARS,
+            *DEMO,
+            *REMOTE,
+            "pytest>=8",
+            "pytest-xdist>=3.5",
+            "hypothesis>=6.100",
+            "ruff>=0.12,<0.17",
+        ],
     },
 )

@@ -65,7 +65,11 @@ def check_real_type(type_: pa.DataType, column: str, role: str) -> None:
     ):
         raise InputError(
             f"Column {column!r} must hold numbers to be {role}. Received: type={type_}. "
-            "Convert it, or name it in `categorical` if it is an input."
+            + (
+                "Take it apart into plain columns."
+                if types.is_nested(value)
+                else "Convert it, or name it in `categorical` if it is an input."
+            )
         )
 
 
