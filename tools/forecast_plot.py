@@ -36,19 +36,23 @@ def draw(run: Any, windows: Any, forecasts: Any, count: int, path: pathlib.Path)
         count: how many series.
         path: file to write.
     """
+    from matplotlib.dates import ConciseDateFormatter
     from matplotlib.figure import Figure
 
     count = min(count, len(windows))
     figure = Figure(figsize=(9, 2.3 * count), layout="constrained")
     panels = figure.subplots(count, 1, squeeze=False)[:, 0]
     positions, steps = np.arange(count), run.config.data.encoder_steps
-    past, past_times = windows.history(positions, steps), windows.history_times(positions, steps)
-    ahead = windows.times(positions)
+    past = windows.history(positions, steps)
+    past_times = windows.wall_clock(windows.history_times(positions, steps))
+    ahead = windows.wall_clock(windows.times(positions))
     for index, (panel, series) in enumerate(zip(panels, windows.series(positions), strict=True)):
         _draw_history(panel, past_times[index], past[index])
         _draw_forecast(
             panel, ahead[index], _rows_of(forecasts, run, index), run.config.model.quantiles
         )
+        if np.issubdtype(ahead.dtype, np.datetime64):
+            panel.xaxis.set_major_formatter(ConciseDateFormatter(panel.xaxis.get_major_locator()))
         panel.set_title(", ".join(map(str, series)), loc="left", fontsize=9)
         panel.set_ylabel(run.config.schema.target)
         panel.spines[["top", "right"]].set_visible(False)

@@ -163,3 +163,18 @@ def test_a_hole_in_the_filled_future_is_named():
         windows = forecast_windows(frame, fitted)
     assert windows.series([0, 1]) == [("s1",), ("s2",)]
     assert windows.skipped[0].ended
+
+
+def test_times_are_shown_on_the_clocks_of_the_zone():
+    stamps = pd.date_range("2024-03-01", periods=30, freq="D", tz="Europe/Berlin", unit="us")
+    frame = pd.DataFrame({"t": stamps, "y": np.arange(30.0)})
+    windows = forecast_windows(frame, prepare(frame, Schema("y", "t"), SMALL).preprocessing)
+    assert windows.times([0])[0].astype(str).tolist() == [
+        "2024-03-30T23:00:00.000000",
+        "2024-03-31T22:00:00.000000",
+    ]
+    expected = pd.date_range("2024-03-31", periods=2).to_numpy()
+    np.testing.assert_array_equal(windows.wall_clock(windows.times([0]))[0], expected)
+    expected = pd.date_range("2024-03-25", periods=6).to_numpy()
+    shown = windows.wall_clock(windows.history_times([0], 6))
+    np.testing.assert_array_equal(shown[0], expected)

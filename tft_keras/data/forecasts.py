@@ -51,7 +51,7 @@ def _check_finite(windows: Windows, positions: np.ndarray, forecast: np.ndarray)
         )
         raise InputError(
             f"Forecasts must be finite. Received: one that is not, of {series} from "
-            f"{windows.times(positions[place : place + 1])[0, 0]} on. Look for values "
+            f"{windows.wall_clock(windows.times(positions[[place]]))[0, 0]} on. Look for values "
             "far outside of those trained on, or train with scaling='robust' or target_log1p."
         )
 
