@@ -326,7 +326,15 @@ class TemporalFusionTransformer(keras.Model):
         horizon, units = self.config.horizon, self.config.hidden_size
         if known[1] is None:
             # Nothing is known of the future: the decoder runs on from the encoder's state alone.
-            return tf.zeros((tf.shape(history)[0], horizon, units), history.dtype)
+            nothing = tf.zeros((tf.shape(history)[0], horizon, units), history.dtype)
+            if not self.quantized:
+                return nothing
+            # Without a range the file would give zeros so fine a step that the decoder's bias,
+            # counted in it, overflows 32 bits.
+            return tf.cast(
+                tf.quantization.fake_quant_with_min_max_args(tf.cast(nothing, tf.float32), -1, 1),
+                history.dtype,
+            )
         selected, weights = self.future_selection(known[1], context, seed=seed, training=training)
         results["future_weights"] = tf.reshape(weights, (-1, horizon, weights.shape[-1]))
         return tf.reshape(selected, (-1, horizon, units))
