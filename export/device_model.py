@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from export.inference import inference_model
+from tft_keras.config import input_name
 from tft_keras.layers.input_embedding import Embedded, concatenate
 from tft_keras.layers.network_tables import REAL_ROWS, all_codes, network_tables
 from tft_keras.model import TemporalFusionTransformer
@@ -19,7 +20,7 @@ def device_model(
     What each variable's own network makes of each of its codes is computed here, once.
 
     Args:
-        model: quantized, its observers calibrated; see `ObservedInputs` and `NetworkTables`.
+        model: quantized, its observers calibrated; see `QuantizedInputs` and `NetworkTables`.
         rounds_sums: whether it rounds its sums as the runtime does, as the trained model does;
             a graph to be converted leaves that to the runtime.
     """
@@ -30,7 +31,7 @@ def device_model(
             embedded, categories = _every_value(copy, roles)
             outputs = selection.network_outputs(embedded)
             selection.tables = network_tables(outputs, selection.real, categories)
-    copy.inputs_observed.takes_quotients = True
+    copy.quantized_inputs.takes_quotients = True
     for observers in observers_of(copy).values():
         observers.rounds_sums = rounds_sums
     return copy
@@ -40,14 +41,14 @@ def _every_value(
     model: TemporalFusionTransformer, roles: tuple[str, ...]
 ) -> tuple[Embedded, tuple[int, ...]]:
     """Returns embedded variables, each in all of its values, and the numbers of categories."""
-    config, sizes = model.config, model.inputs_observed.known_sizes()
-    counts = {role: getattr(config, f"{role}_categorical") for role in roles}
-    rows = max((REAL_ROWS, *sum(counts.values(), ())))
+    config, sizes = model.config, model.quantized_inputs.known_sizes()
+    categories = config.categories(*roles)
+    rows = max((REAL_ROWS, *categories))
     parts = []
     with model.observing_vectors(False) as observe:
         for role in roles:
-            real, codes = all_codes(getattr(config, f"{role}_real"), counts[role], rows)
-            inputs = {f"{role}_real": real, f"{role}_categorical": codes}
+            real, codes = all_codes(config.real(role), config.categories(role), rows)
+            inputs = {input_name(role, "real"): real, input_name(role, "categorical"): codes}
             parts.append(model.embed_role(role, inputs, sizes, observe))
     parts = [part for part in parts if part is not None]
-    return concatenate(parts), sum(counts.values(), ())
+    return concatenate(parts), categories

@@ -36,10 +36,8 @@ def input_signature(
         batch_size: `None` for any number of windows.
     """
     return {
-        name: tf.TensorSpec(
-            (batch_size, *shape), tf.float32 if name.endswith("_real") else tf.int32, name
-        )
-        for name, shape in model.config.input_shapes().items()
+        part.name: tf.TensorSpec((batch_size, *part.shape), part.dtype, part.name)
+        for part in model.config.inputs()
     }
 
 

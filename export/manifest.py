@@ -52,9 +52,9 @@ def manifest(
 
 def input_sizes(model: TemporalFusionTransformer) -> dict[str, list[float]]:
     """Returns by which each real variable is divided before it becomes an int8 input."""
-    if not model.quantized or not model.inputs_observed.sizes:
+    if not model.quantized or not model.quantized_inputs.sizes:
         return {}
-    sizes = model.inputs_observed.known_sizes()
+    sizes = model.quantized_inputs.known_sizes()
     return {name: [float(size) for size in values.numpy()] for name, values in sizes.items()}
 
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 import tensorflow.experimental.numpy as tnp
 
 from export.inference import input_signature
-from tft_keras.config import ROLES
+from tft_keras.config import ROLES, input_name
 from tft_keras.data import Preprocessing
 from tft_keras.data.preprocessing import RealVariable
 from tft_keras.model import TemporalFusionTransformer
@@ -76,7 +76,7 @@ def _raw(
     for role in ROLES:
         columns = len(preprocessing.real_columns(role))
         if columns:
-            spec = scaled[f"{role}_real"]
+            spec = scaled[input_name(role, "real")]
             raw[spec.name] = tf.TensorSpec((*spec.shape[:-1], columns), spec.dtype, spec.name)
     if any(real.scaler.series_center for real in preprocessing.reals.values()):
         raw["series"] = tf.TensorSpec((None,), tf.int32, "series")
@@ -95,8 +95,9 @@ def _forecast(
         if columns:
             # Static columns are the same for all rows of a series and scaled over all series.
             place = tf.constant([-1]) if role == "static" else series
-            inputs[f"{role}_real"] = _variables(
-                inputs[f"{role}_real"],
+            name = input_name(role, "real")
+            inputs[name] = _variables(
+                inputs[name],
                 [preprocessing.reals[column] for column in columns],
                 place,
             )

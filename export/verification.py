@@ -21,7 +21,7 @@ from tft_keras.data.windows import Inputs
 from tft_keras.errors import InputError
 from tft_keras.model import TemporalFusionTransformer
 from tft_keras.quantization import observer_mode
-from tft_keras.training.accuracy import Comparison
+from tft_keras.training.accuracy import WindowAccuracy
 
 TRAINED, UNQUANTIZED = "trained model", "without quantization"
 _TENSOR_WINDOWS = 4
@@ -50,7 +50,7 @@ def verify(
         InputError: there is no window.
     """
     split, windows = _split(data)
-    comparison = Comparison(windows, parity.chosen_positions(windows, count))
+    comparison = WindowAccuracy(windows, parity.chosen_positions(windows, count))
     reference = comparison.predict(model.predict_on_batch)
     predictions: dict[str, tuple[np.ndarray, dict[str, Any]]] = {TRAINED: (reference, {})}
     report: dict[str, Any] = {"split": split, "windows": len(comparison.positions)}
@@ -74,13 +74,13 @@ def verify(
         if by_tensor:
             report |= _by_tensor(folder, model, exported, windows, comparison.positions)
     report["files"] = {
-        name: {"accuracy": comparison.accuracy(predicted, model.config.quantiles)} | difference
+        name: {"accuracy": comparison.errors(predicted, model.config.quantiles)} | difference
         for name, (predicted, difference) in predictions.items()
     }
     return report
 
 
-def _unquantized(model: TemporalFusionTransformer, comparison: Comparison) -> np.ndarray:
+def _unquantized(model: TemporalFusionTransformer, comparison: WindowAccuracy) -> np.ndarray:
     """Returns what a quantized model forecasts without quantization."""
     copy = inference_model(model)
     with observer_mode(copy, "off"):

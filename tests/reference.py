@@ -27,7 +27,7 @@ class Reference:
         config, past = self.config, self.config.encoder_steps
         selection = enrichment = None
         hidden = cell = np.zeros(config.hidden_size)
-        if config.static_variables:
+        if config.variables("static"):
             static = self.embed("static", inputs, None)
             selected = self.select("static_selection", static, None)
             contexts = [
@@ -42,7 +42,7 @@ class Reference:
                 real, codes = self.embed("observed", inputs, step, split=True)
                 variables = real + known_real + codes + known_codes
                 history.append(self.select("history_selection", variables, selection))
-            elif config.known_variables:
+            elif config.variables("known"):
                 variables = known_real + known_codes
                 future.append(self.select("future_selection", variables, selection))
             else:

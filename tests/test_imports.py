@@ -3,6 +3,7 @@
 import ast
 import graphlib
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -120,3 +121,10 @@ def test_only_tf_keras_is_used(path):
 def test_data_layer_needs_no_tensorflow():
     code = "import sys, tft_keras.data; sys.exit(bool({'tensorflow', 'pandas'} & {*sys.modules}))"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_names_of_the_models_inputs_are_made_in_one_place(path):
+    if path != MODULES["tft_keras.config"]:
+        text = path.read_text()
+        assert not re.search(r"\}_(real|categorical)|endswith\([\"']_(real|categorical)", text)

@@ -14,6 +14,7 @@ from tft_keras.tiers import TIERS
 
 _Config = TypeVar("_Config", bound="Config")
 ROLES = ("static", "known", "observed")
+KINDS = ("real", "categorical")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +56,44 @@ class Config:
                     f"Received: {name}={values[name]!r}.{nearest(name, names)}"
                 )
         return cls(**values)
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelInput:
+    """One of a model's inputs: the variables of one role and kind.
+
+    Args:
+        role: one of `ROLES`.
+        kind: one of `KINDS`; real variables are float32, codes of categories int32.
+        shape: of one window's part, the variables last.
+        categories: of each categorical variable, the unknown token included.
+    """
+
+    role: str
+    kind: str
+    shape: tuple[int, ...]
+    categories: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return input_name(self.role, self.kind)
+
+    @property
+    def variables(self) -> int:
+        return self.shape[-1]
+
+    @property
+    def is_real(self) -> bool:
+        return self.kind == "real"
+
+    @property
+    def dtype(self) -> str:
+        return "float32" if self.is_real else "int32"
+
+
+def input_name(role: str, kind: str) -> str:
+    """Returns the name of a model's input, which is also that of its size in `ModelConfig`."""
+    return f"{role}_{kind}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,39 +145,30 @@ class ModelConfig(Config):
         self._require(0 <= self.dropout < 1, "dropout must be in [0, 1).", "dropout")
         _check_quantiles(self)
 
-    @property
-    def static_variables(self) -> int:
-        return self.static_real + len(self.static_categorical)
+    def real(self, *roles: str) -> int:
+        """Returns the number of real variables of some roles."""
+        return sum(getattr(self, input_name(role, "real")) for role in roles)
 
-    @property
-    def known_variables(self) -> int:
-        return self.known_real + len(self.known_categorical)
+    def categories(self, *roles: str) -> tuple[int, ...]:
+        """Returns the numbers of categories of the categorical variables of some roles."""
+        return sum((getattr(self, input_name(role, "categorical")) for role in roles), ())
 
-    @property
-    def history_variables(self) -> int:
-        """Variables of one past step: observed and known."""
-        return self.observed_real + len(self.observed_categorical) + self.known_variables
+    def variables(self, *roles: str) -> int:
+        """Returns the number of variables of some roles."""
+        return self.real(*roles) + len(self.categories(*roles))
 
-    def input_shapes(self) -> dict[str, tuple[int, ...]]:
-        """Returns the shape of one window's part of each of the model's inputs, by name.
-
-        Real ones (`..._real`) are float32, codes (`..._categorical`) int32; the last axis are the
-        variables. Roles without variables of a kind have no such input.
-        """
-        steps = self.encoder_steps + self.horizon
-        shapes = {}
-        for role, time in (
-            ("static", ()),
-            ("known", (steps,)),
-            ("observed", (self.encoder_steps,)),
-        ):
-            for kind, count in (
-                ("real", getattr(self, f"{role}_real")),
-                ("categorical", len(getattr(self, f"{role}_categorical"))),
-            ):
-                if count:
-                    shapes[f"{role}_{kind}"] = (*time, count)
-        return shapes
+    def inputs(self) -> tuple[ModelInput, ...]:
+        """Returns the model's inputs; a role without variables of a kind has no such input."""
+        known = self.encoder_steps + self.horizon
+        steps = {"static": (), "known": (known,), "observed": (self.encoder_steps,)}
+        inputs = []
+        for role in ROLES:
+            if real := self.real(role):
+                inputs.append(ModelInput(role, "real", (*steps[role], real)))
+            if sizes := self.categories(role):
+                shape = (*steps[role], len(sizes))
+                inputs.append(ModelInput(role, "categorical", shape, sizes))
+        return tuple(inputs)
 
 
 @dataclasses.dataclass(frozen=True)

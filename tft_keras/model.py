@@ -9,17 +9,17 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
-from tft_keras.config import ROLES, ModelConfig
+from tft_keras.config import KINDS, ROLES, ModelConfig, input_name
 from tft_keras.layers.dropout import SeedSource, derive_seed
 from tft_keras.layers.gated_linear_unit import GatedSkip
 from tft_keras.layers.gated_residual_network import GatedResidualNetwork
 from tft_keras.layers.input_embedding import Embedded, InputEmbedding, concatenate, cut_steps
 from tft_keras.layers.interpretable_attention import InterpretableAttention
 from tft_keras.layers.lstm import LSTM
-from tft_keras.layers.observed import Observed
-from tft_keras.layers.observed_inputs import ObservedInputs
 from tft_keras.layers.quantile_head import QuantileHead
+from tft_keras.layers.quantized_inputs import QuantizedInputs
 from tft_keras.layers.sequential import default_size
+from tft_keras.layers.shared_range import SharedRange
 from tft_keras.layers.static_context import Contexts, StaticContext
 from tft_keras.layers.variable_selection import VariableSelection
 from tft_keras.quantization import FreezableMovingAverageQuantizer
@@ -102,24 +102,23 @@ class TemporalFusionTransformer(keras.Model):
     def _create_layers(self) -> None:
         config, units = self.config, self.config.hidden_size
         quantized, dropout = self.quantization, config.dropout
-        context = units if config.static_variables else 0
-        real = {f"{role}_real": getattr(config, f"{role}_real") for role in ROLES}
-        real = {name: count for name, count in real.items() if count}
-        self.inputs_observed = ObservedInputs(real, name="inputs", **quantized)
-        if any(getattr(config, f"{role}_categorical") for role in ROLES):
+        context = units if config.variables("static") else 0
+        real = {part.name: part.variables for part in config.inputs() if part.is_real}
+        self.quantized_inputs = QuantizedInputs(real, name="inputs", **quantized)
+        if config.categories(*ROLES):
             # Vectors of all roles are joined: one range for all.
-            self.vectors_observed = Observed(name="vectors", **quantized)
+            self.vectors_range = SharedRange(name="vectors", **quantized)
         self.observed_embedding = self._embedding("observed")
-        if config.known_variables:
+        if config.variables("known"):
             self.known_embedding = self._embedding("known")
             self.future_selection = self._selection("future", config.horizon, context, "known")
-        if config.static_variables:
+        if config.variables("static"):
             self.static_embedding = self._embedding("static")
             self.static_selection = self._selection("static", 1, 0, "static")
-            self.static_selected = Observed(name="static_selected", **quantized)
+            self.static_selected = SharedRange(name="static_selected", **quantized)
             self.static_context = StaticContext(units, dropout, name="static_context", **quantized)
         # Steps of the past and of the future are later joined: one range for both.
-        self.selected = Observed(name="selected", **quantized)
+        self.selected = SharedRange(name="selected", **quantized)
         self.history_selection = self._selection(
             "history", config.encoder_steps, context, "observed", "known"
         )
@@ -154,16 +153,15 @@ class TemporalFusionTransformer(keras.Model):
     def _embedding(self, role: str) -> InputEmbedding:
         return InputEmbedding(
             self.config.hidden_size,
-            getattr(self.config, f"{role}_real"),
-            getattr(self.config, f"{role}_categorical"),
+            self.config.real(role),
+            self.config.categories(role),
             name=f"{role}_embedding",
             **self.quantization,
         )
 
     def _selection(self, name: str, steps: int, context: int, *roles: str) -> VariableSelection:
         config, units = self.config, self.config.hidden_size
-        real = sum(getattr(config, f"{role}_real") for role in roles)
-        categorical = sum(len(getattr(config, f"{role}_categorical")) for role in roles)
+        real, categorical = config.real(*roles), len(config.categories(*roles))
         size = self.selection_group_size or default_size(real + categorical, steps * units)
         return VariableSelection(
             units,
@@ -222,7 +220,7 @@ class TemporalFusionTransformer(keras.Model):
 
     def _forward(self, inputs, training, details: bool = False) -> dict[str, tf.Tensor]:
         training = bool(training)
-        inputs, sizes = self.inputs_observed(inputs, training=training)
+        inputs, sizes = self.quantized_inputs(inputs, training=training)
         seed = self.dropout_seeds.next_seed() if training else None
         seeds = [derive_seed(seed, place) for place in range(9)]
         results: dict[str, tf.Tensor] = {}
@@ -272,8 +270,8 @@ class TemporalFusionTransformer(keras.Model):
 
     def observing_vectors(self, training: bool | None):
         """Gives the observer that `embed_role` passes vectors of categories through."""
-        if hasattr(self, "vectors_observed"):
-            return self.vectors_observed.observing(training)
+        if hasattr(self, "vectors_range"):
+            return self.vectors_range.observing(training)
         return contextlib.nullcontext()
 
     def embed_role(self, role, inputs, sizes, observe=None, training=None) -> Embedded | None:
@@ -281,13 +279,13 @@ class TemporalFusionTransformer(keras.Model):
 
         Args:
             role: `static`, `known` or `observed`.
-            inputs, sizes: what `ObservedInputs` gives.
+            inputs, sizes: what `QuantizedInputs` gives.
             observe: passes the vectors of categorical variables.
         """
         embedding = getattr(self, f"{role}_embedding", None)
         if embedding is None:
             return None
-        real, categorical = f"{role}_real", f"{role}_categorical"
+        real, categorical = (input_name(role, kind) for kind in KINDS)
         return Embedded(
             *embedding(
                 inputs.get(real), inputs.get(categorical), sizes.get(real), observe, training

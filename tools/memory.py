@@ -18,13 +18,13 @@ import sys
 from typing import Any
 
 from tft_keras.commands import command
-from tft_keras.config import ModelConfig, TrainingConfig
+from tft_keras.config import ROLES, ModelConfig, TrainingConfig, input_name
 from tft_keras.errors import InputError
 from tft_keras.tiers import BLOCKS, TIERS
 from tools import memory_report
 from tools.sizes import TFT_225
 
-_CATEGORICAL = ("static_categorical", "known_categorical", "observed_categorical")
+_CATEGORICAL = tuple(input_name(role, "categorical") for role in ROLES)
 
 
 def flatten(content: dict[str, Any]) -> dict[str, Any]:
@@ -41,10 +41,12 @@ def flatten(content: dict[str, Any]) -> dict[str, Any]:
 
 FLAGS = command.Flags(__doc__, flatten=flatten)
 with FLAGS.group("Sizes"):
-    for _role in ("static", "observed", "known"):
-        FLAGS.integer(f"{_role}_real", getattr(TFT_225, f"{_role}_real"), f"Real {_role} inputs.")
+    for _role in ROLES:
+        FLAGS.integer(input_name(_role, "real"), TFT_225.real(_role), f"Real {_role} inputs.")
         FLAGS.numbers(
-            f"{_role}_categorical", (), f"Numbers of categories of the {_role} categorical inputs."
+            input_name(_role, "categorical"),
+            (),
+            f"Numbers of categories of the {_role} categorical inputs.",
         )
     FLAGS.integer("encoder_steps", TFT_225.encoder_steps, "Past rows of a window.")
     FLAGS.integer("horizon", TFT_225.horizon, "Future rows of a window.")

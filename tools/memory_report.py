@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 from typing import Any
 
+from tft_keras.config import input_name
 from tft_keras.step_memory import MemoryLine
 from tft_keras.tiers import TIERS
 
@@ -110,7 +111,7 @@ def text(report: dict[str, Any]) -> str:
     """Returns the report as tables."""
     model = report["model"]
     counts = [
-        f"{model[f'{role}_real'] + len(model[f'{role}_categorical'])} {role}"
+        f"{model[input_name(role, 'real')] + len(model[input_name(role, 'categorical')])} {role}"
         for role in ("static", "observed", "known")
     ]
     state = report["state"] + report["gradients"]

@@ -37,7 +37,7 @@ def test_names_and_sizes_of_the_inputs():
         "observed_real": 3,
         "observed_categorical": (3,),
     }
-    assert ModelConfig(**sizes).history_variables == 7
+    assert ModelConfig(**sizes).variables("observed", "known") == 7
 
 
 def test_inputs_have_the_sizes_that_the_model_is_told():

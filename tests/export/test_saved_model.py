@@ -7,11 +7,16 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 import tensorflow as tf
+import tf_keras as keras
 
-from export.saved_model import FORECAST, QUANTILES
+from export.saved_model import FORECAST, QUANTILES, ServedModel
 from tests import runs
+from tft_keras import TemporalFusionTransformer
+from tft_keras.config import DataConfig, ModelConfig
+from tft_keras.data import Schema, prepare
 
 LOAD = """
 import json, sys
@@ -79,3 +84,59 @@ def test_signatures_name_inputs_and_outputs(loaded):
     _, inputs = loaded.signatures[QUANTILES].structured_input_signature
     assert "observed_real" in inputs and inputs["observed_real"].shape[0] is None
     assert list(loaded.signatures[FORECAST].structured_outputs) == ["forecast"]
+
+
+@pytest.mark.parametrize("scaling", ["standard", "robust", "none"])
+@pytest.mark.parametrize("per_series", [False, True])
+@pytest.mark.parametrize("log1p", [False, True])
+def test_raw_columns_are_scaled_as_in_training(scaling, per_series, log1p):
+    """The table's own values, cut by pandas, against the forecast that training's scaling gives."""
+    generator = np.random.default_rng(0)
+    tables = []
+    for place, level in enumerate((2.0, 40.0, 7.0)):
+        table = pd.DataFrame({"time": np.arange(40), "series": place})
+        table["sales"] = level * generator.uniform(0.5, 2, 40)
+        table["price"] = level + generator.standard_normal(40)
+        table["visits"] = np.where(np.arange(40) % 7 == 3, np.nan, level * table["time"])
+        tables.append(table.assign(area=level**2))
+    table = pd.concat(tables, ignore_index=True)
+    schema = Schema(
+        target="sales",
+        time="time",
+        group=("series",),
+        static=("area",),
+        known=("price",),
+        observed=("visits",),
+    )
+    config = DataConfig(
+        encoder_steps=6,
+        horizon=3,
+        scaling=scaling,
+        scale_per_series=per_series,
+        target_log1p=log1p,
+    )
+    prepared = prepare(table, schema, config)
+    keras.utils.set_random_seed(0)
+    sizes = prepared.preprocessing.model_sizes()
+    model = TemporalFusionTransformer(ModelConfig(**sizes, hidden_size=8, num_heads=2))
+    windows = prepared.test
+    inputs, _ = windows.gather(np.arange(len(windows)))
+    expected = windows.unscale(np.arange(len(windows)), model(inputs).numpy())
+
+    # The test split is the last 4 rows of each series: two windows end there.
+    raw = {"static_real": [], "known_real": [], "observed_real": [], "series": []}
+    for place, part in enumerate(tables):
+        for start in (40 - 4 - 6, 40 - 3 - 6):
+            past, window = part[start : start + 6], part[start : start + 9]
+            raw["static_real"].append(part["area"][:1])
+            raw["known_real"].append(window[["price"]])
+            raw["observed_real"].append(past[["sales", "visits"]])
+            raw["series"].append(place)
+    raw = {name: np.array(values, np.float32) for name, values in raw.items()}
+    raw["series"] = raw["series"].astype(np.int32)
+    forecast = ServedModel(model, prepared.preprocessing).functions[FORECAST]
+    if not (per_series and scaling != "none"):
+        del raw["series"]
+    result = forecast(**{name: tf.constant(array) for name, array in raw.items()})["forecast"]
+    # float32 throughout the model; the values reach 80.
+    np.testing.assert_allclose(result.numpy(), expected, rtol=2e-4, atol=1e-4)

@@ -9,7 +9,7 @@ from tests.layers.test_variable_selection import ROWS, make, real_inputs
 from tests.support import dense_gradients
 from tft_keras.layers import compiled as compiled_module
 from tft_keras.layers import variable_selection
-from tft_keras.layers.compiled import can_compile, compiled
+from tft_keras.layers.compiled import compiled, compiles_on_processor
 from tft_keras.layers.dropout import Drop, column_sums, dropout, random_bits
 from tft_keras.layers.variable_selection import VariableSelection
 
@@ -102,16 +102,16 @@ def test_a_compiled_function_computes_what_it_says(monkeypatch):
     values = normal(3, 4)
     expected = np.exp(values) + 2
     for can in (True, False):
-        monkeypatch.setattr(compiled_module, "can_compile", lambda can=can: can)
+        monkeypatch.setattr(compiled_module, "compiles_on_processor", lambda can=can: can)
         monkeypatch.setattr(compiled_module, "SMALL", 0)
         np.testing.assert_allclose(compiled(kernel)(values, tf.constant(2.0)), expected, rtol=1e-6)
 
 
 def test_what_cannot_be_compiled_is_found_out(monkeypatch):
-    can_compile.cache_clear()
+    compiles_on_processor.cache_clear()
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["one"])
-    assert not can_compile()
-    can_compile.cache_clear()
+    assert not compiles_on_processor()
+    compiles_on_processor.cache_clear()
 
 
 def test_random_bits_are_even_and_independent():

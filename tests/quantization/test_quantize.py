@@ -328,10 +328,10 @@ def test_what_cannot_be_done_is_said():
 
 def test_replicas_keep_one_range(strategy):
     """Two replicas see the smallest and largest value of the whole batch, as one device does."""
-    from tft_keras.layers.observed import Observed
+    from tft_keras.layers.shared_range import SharedRange
 
     def make():
-        layer = Observed(quantized=True)
+        layer = SharedRange(quantized=True)
         layer.build(None)
         with_data = tf.constant([-1.0, 1.0])
         layer.observers.mode = "calibrate"

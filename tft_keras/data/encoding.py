@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tft_keras.config import KINDS, input_name
 from tft_keras.data.fitting import Fit
 from tft_keras.data.missing import MissingValues
 from tft_keras.data.preprocessing import RealVariable
@@ -25,8 +26,9 @@ def columns_by_matrix(schema: Schema, fit: Fit) -> dict[str, list[str]]:
     for role in ("known", "observed"):
         columns = getattr(schema, role)
         reals = [column for column in columns if not fit.is_categorical(column)]
-        matrices[f"{role}_real"] = [schema.target, *reals] if role == "observed" else reals
-        matrices[f"{role}_categorical"] = [c for c in columns if fit.is_categorical(c)]
+        reals = [schema.target, *reals] if role == "observed" else reals
+        matrices[input_name(role, "real")] = reals
+        matrices[input_name(role, "categorical")] = [c for c in columns if fit.is_categorical(c)]
     return matrices
 
 
@@ -57,18 +59,19 @@ def encode_columns(
     matrices = columns_by_matrix(schema, fit)
     for role in ("observed", "known"):
         must = needed if role == "known" else None
-        for position, column in enumerate(matrices[f"{role}_real"]):
+        real, categorical = (input_name(role, kind) for kind in KINDS)
+        for position, column in enumerate(matrices[real]):
             is_target = column == schema.target
             values = target if is_target else rows.reals(column)
             _check_there(rows, column, np.isnan(values), must)
             variable = fit.real(column, "target" if is_target else role, values)
-            yield f"{role}_real", position, _scaled(rows, column, variable, values, place)
-        for position, column in enumerate(matrices[f"{role}_categorical"]):
+            yield real, position, _scaled(rows, column, variable, values, place)
+        for position, column in enumerate(matrices[categorical]):
             codes, keys = rows.categories(column)
             vocabulary = fit.vocabulary(column, role, codes, keys)
             if not vocabulary.missing:  # else missing is one of its categories, as "no holiday"
                 _check_there(rows, column, codes < 0, must)
-            yield f"{role}_categorical", position, vocabulary.encode(codes, keys)
+            yield categorical, position, vocabulary.encode(codes, keys)
 
 
 def encode_static(rows: Rows, schema: Schema, fit: Fit) -> tuple[np.ndarray, np.ndarray]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from tft_keras.config import DataConfig
+from tft_keras.config import ROLES, DataConfig, input_name
 from tft_keras.data.keys import key
 from tft_keras.data.missing import MissingValues
 from tft_keras.data.scaling import Scaler
@@ -119,8 +119,7 @@ class Preprocessing:
     def variable_names(self) -> dict[str, list[str]]:
         """Returns the names of the model's variables in its order: static, history, future."""
         static, known, observed = (
-            (self.real_variables(role), self.categorical_columns(role))
-            for role in ("static", "known", "observed")
+            (self.real_variables(role), self.categorical_columns(role)) for role in ROLES
         )
         return {
             "static": static[0] + static[1],
@@ -134,8 +133,9 @@ class Preprocessing:
             "encoder_steps": self.config.encoder_steps,
             "horizon": self.config.horizon,
         }
-        for role in ("static", "known", "observed"):
-            sizes[f"{role}_real"] = len(self.real_variables(role))
+        for role in ROLES:
+            sizes[input_name(role, "real")] = len(self.real_variables(role))
             columns = self.categorical_columns(role)
-            sizes[f"{role}_categorical"] = tuple(self.vocabularies[c].size for c in columns)
+            categories = tuple(self.vocabularies[column].size for column in columns)
+            sizes[input_name(role, "categorical")] = categories
         return sizes

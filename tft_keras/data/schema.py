@@ -6,7 +6,7 @@ import dataclasses
 
 import pyarrow as pa
 
-from tft_keras.config import Config
+from tft_keras.config import ROLES, Config
 from tft_keras.data import columns
 from tft_keras.data.table import Table
 from tft_keras.data.time_columns import check_time_type
@@ -66,7 +66,7 @@ class Schema(Config):
     def _check_one_role_each(self) -> None:
         roles: dict[str, str] = {}
         named = [(self.target, "target"), (self.time, "time")]
-        for role in ("static", "known", "observed"):
+        for role in ROLES:
             named += [(column, role) for column in getattr(self, role)]
         for column, role in named:
             if column in roles:

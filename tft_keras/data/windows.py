@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from tft_keras.config import input_name
 from tft_keras.data import batches
 from tft_keras.data.preprocessing import Preprocessing
 from tft_keras.data.store import Store
@@ -283,7 +284,7 @@ class Windows:
         return self.preprocessing.target_scaler.forward(targets, place).astype(np.float32)
 
     def _reals(self, role: str, starts: np.ndarray, steps: int) -> np.ndarray:
-        columns = _pieces(getattr(self.store, f"{role}_real"), starts, steps)
+        columns = _pieces(getattr(self.store, input_name(role, "real")), starts, steps)
         return self.preprocessing.missing_values(role).expand(columns)
 
     def _first_rows(self, positions: np.ndarray) -> np.ndarray:

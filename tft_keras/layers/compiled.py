@@ -28,7 +28,7 @@ def compiled(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(kernel)
     def call(*arguments: Any) -> Any:
-        worthwhile = can_compile() and not _are_small(arguments)
+        worthwhile = compiles_on_processor() and not _are_small(arguments)
         return fused(*arguments) if worthwhile else kernel(*arguments)
 
     return call
@@ -40,7 +40,7 @@ def _are_small(tensors: tuple[tf.Tensor, ...]) -> bool:
 
 
 @functools.cache
-def can_compile() -> bool:
+def compiles_on_processor() -> bool:
     """Returns whether this machine computes on the processor and TensorFlow has XLA for it."""
     if tf.config.list_physical_devices("GPU") or tf.config.list_physical_devices("TPU"):
         return False

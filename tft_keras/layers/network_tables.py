@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from tft_keras.layers.input_embedding import Embedded
-from tft_keras.layers.observed_inputs import LARGEST_CODE, STEP
+from tft_keras.layers.quantized_inputs import LARGEST_CODE, STEP
 
 REAL_ROWS = 2 * LARGEST_CODE + 1
 

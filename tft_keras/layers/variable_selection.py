@@ -7,7 +7,7 @@ import functools
 import tensorflow as tf
 
 from tft_keras.layers.base import TFTLayer
-from tft_keras.layers.compiled import can_compile
+from tft_keras.layers.compiled import compiles_on_processor
 from tft_keras.layers.dropout import derive_seed
 from tft_keras.layers.fused_quantized import QuantizedSumming
 from tft_keras.layers.fused_residual import Line, activate, weighted_residual
@@ -317,7 +317,7 @@ class VariableSelection(TFTLayer):
 
 def widened(part):
     """Returns a group's tensors in float32 on processors, where half precision is slower."""
-    if not can_compile():
+    if not compiles_on_processor():
         return part
     return tf.nest.map_structure(lambda tensor: tf.cast(tensor, tf.float32), part)
 

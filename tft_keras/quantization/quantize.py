@@ -95,10 +95,8 @@ def check_twin(model: keras.Model, twin: keras.Model, tolerance: float = 1e-5) -
 def _example_inputs(config: ModelConfig, windows: int = 2) -> dict[str, np.ndarray]:
     """Returns inputs of the right shapes: real ones spread over [-1, 1], codes of 0."""
     inputs = {}
-    for name, shape in config.input_shapes().items():
-        shape = (windows, *shape)
-        if name.endswith("_real"):
-            inputs[name] = np.linspace(-1, 1, np.prod(shape), dtype=np.float32).reshape(shape)
-        else:
-            inputs[name] = np.zeros(shape, np.int32)
+    for part in config.inputs():
+        shape = (windows, *part.shape)
+        values = np.linspace(-1, 1, np.prod(shape)) if part.is_real else np.zeros(np.prod(shape))
+        inputs[part.name] = values.astype(part.dtype).reshape(shape)
     return inputs

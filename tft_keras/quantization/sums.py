@@ -101,7 +101,7 @@ def connect_sums(model) -> None:
         model: a quantized `TemporalFusionTransformer`, built.
     """
     contexts = dict.fromkeys(("selection", "enrichment"))
-    if model.config.static_variables:
+    if model.config.variables("static"):
         for network in model.static_context.networks:
             _connect_residual(network, network.observers, _after(model.static_selected, "values"))
             contexts[network.name] = _after(network, "normalized")
@@ -131,9 +131,9 @@ def _connect_selections(model, context: Step | None) -> None:
         selection = getattr(model, f"{name}_selection", None)
         if selection is None:
             continue
-        selection.input_steps["real"] = model.inputs_observed.scale
+        selection.input_steps["real"] = model.quantized_inputs.scale
         if selection.categorical:
-            selection.input_steps["categorical"] = _after(model.vectors_observed, "values")
+            selection.input_steps["categorical"] = _after(model.vectors_range, "values")
         # The first layer's sums are known to the selection itself, which folds kernels into it.
         _connect_residual(selection.weighing, selection.observers, None, context, "weighing/")
 

@@ -11,7 +11,7 @@ from tft_keras.data.forecasts import Predict
 from tft_keras.metrics import ForecastMetrics, median_place
 
 
-class Comparison:
+class WindowAccuracy:
     """Windows that models are compared on.
 
     Args:
@@ -36,7 +36,7 @@ class Comparison:
             [np.asarray(predict(self.windows.gather(batch)[0])) for batch in self._batches()]
         )
 
-    def accuracy(self, predicted: np.ndarray, quantiles: Sequence[float]) -> dict[str, float]:
+    def errors(self, predicted: np.ndarray, quantiles: Sequence[float]) -> dict[str, float]:
         """Returns the errors of what `predict` returned.
 
         Returns:

@@ -12,7 +12,7 @@ from tft_keras import quantization
 from tft_keras.data import PreparedData
 from tft_keras.errors import InputError
 from tft_keras.model import TemporalFusionTransformer
-from tft_keras.training.accuracy import Comparison
+from tft_keras.training.accuracy import WindowAccuracy
 from tft_keras.training.calibration import check_calibration
 from tft_keras.training.initial_weights import load_model
 from tft_keras.training.model_building import observer_settings
@@ -56,11 +56,11 @@ def compare_accuracy(
             f"validation={config.data.validation!r}, which has no windows."
         )
     check_calibration(config.training, data.train)
-    comparison = Comparison(data.validation)
+    comparison = WindowAccuracy(data.validation)
 
     def measure(measured: TemporalFusionTransformer) -> dict[str, Any]:
         predicted = comparison.predict(measured.predict_on_batch)
-        return comparison.accuracy(predicted, config.model.quantiles)
+        return comparison.errors(predicted, config.model.quantiles)
 
     results = {FLOAT: measure(model)}
     quantized = quantization.quantize_model(

@@ -7,7 +7,7 @@ import pathlib
 import tensorflow as tf
 import tf_keras as keras
 
-from tft_keras.training.checkpointing import Checkpointing
+from tft_keras.training.state_saver import StateSaver
 
 _SCALAR = tf.compat.v1.SummaryMetadata(
     plugin_data=tf.compat.v1.SummaryMetadata.PluginData(plugin_name="scalars")
@@ -23,13 +23,13 @@ class EventLog(keras.callbacks.Callback):
 
     Args:
         folder: where to write.
-        checkpointing: whose state has the metrics; it must come before this callback.
+        saver: whose state has the metrics; it must come before this callback.
     """
 
-    def __init__(self, folder: pathlib.Path, checkpointing: Checkpointing) -> None:
+    def __init__(self, folder: pathlib.Path, saver: StateSaver) -> None:
         super().__init__()
         self._folder = folder
-        self._checkpointing = checkpointing
+        self._saver = saver
 
     def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
         for stale in self._folder.glob("*/events.out.tfevents.*"):
@@ -38,11 +38,11 @@ class EventLog(keras.callbacks.Callback):
             name: tf.summary.create_file_writer(str(self._folder / name))
             for name in ("train", "validation")
         }
-        for metrics in self._checkpointing.state.history:
+        for metrics in self._saver.state.history:
             self._write(metrics)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
-        self._write(self._checkpointing.state.history[-1])
+        self._write(self._saver.state.history[-1])
 
     def on_train_end(self, logs: dict[str, float] | None = None) -> None:
         for writer in self._writers.values():

@@ -106,12 +106,12 @@ def random_windows(config: ModelConfig, batch_size: int) -> tuple[dict[str, tf.T
     """Returns inputs and targets of windows that hold noise."""
     generator = np.random.default_rng(0)
     inputs = {}
-    for name, shape in config.input_shapes().items():
-        shape = (batch_size, *shape)
-        if name.endswith("_real"):
+    for part in config.inputs():
+        shape = (batch_size, *part.shape)
+        if part.is_real:
             values = generator.standard_normal(shape, np.float32)
         else:
-            values = generator.integers(0, getattr(config, name), shape, np.int32)
-        inputs[name] = tf.constant(values)
+            values = generator.integers(0, part.categories, shape, np.int32)
+        inputs[part.name] = tf.constant(values)
     targets = generator.standard_normal((batch_size, config.horizon), np.float32)
     return inputs, tf.constant(targets)

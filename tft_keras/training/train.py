@@ -14,7 +14,6 @@ from tft_keras.data import PreparedData
 from tft_keras.errors import InputError
 from tft_keras.model import TemporalFusionTransformer
 from tft_keras.training.calibration import FreezeLastEpochs, prepare_observers
-from tft_keras.training.checkpointing import Checkpointing
 from tft_keras.training.checkpoints import load_weights
 from tft_keras.training.event_log import EventLog
 from tft_keras.training.finite_loss import FiniteLoss
@@ -22,6 +21,7 @@ from tft_keras.training.initial_weights import copy_weights, load_model
 from tft_keras.training.model_building import build_model, compile_model
 from tft_keras.training.run import Run
 from tft_keras.training.state import TrainingState
+from tft_keras.training.state_saver import StateSaver
 
 
 def train(
@@ -113,7 +113,7 @@ def _fit(
         epochs=training.epochs - state.epoch,
         windows_per_epoch=training.windows_per_epoch,
     )
-    checkpointing = Checkpointing(run, state)
+    saver = StateSaver(run, state)
     if training.freeze_last_epochs:
         callbacks = [FreezeLastEpochs(training), *callbacks]
     model.fit(
@@ -121,11 +121,11 @@ def _fit(
         initial_epoch=state.epoch,
         epochs=training.epochs,
         steps_per_epoch=steps,
-        callbacks=[FiniteLoss(), checkpointing, EventLog(run.logs, checkpointing), *callbacks],
+        callbacks=[FiniteLoss(), saver, EventLog(run.logs, saver), *callbacks],
         verbose=0,
         **_validation(data, training),
     )
-    return checkpointing.state
+    return saver.state
 
 
 def _validation(data: PreparedData, training: TrainingConfig) -> dict[str, Any]:

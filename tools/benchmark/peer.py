@@ -17,6 +17,7 @@ import time
 from typing import Any
 
 from tft_keras import process_memory
+from tft_keras.config import ROLES, input_name
 
 _ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 _WAY_OUT = "Install it: pip install 'tft-keras[peer]', or name an interpreter by --peer_python."
@@ -102,8 +103,8 @@ def build(model: dict[str, Any]) -> tuple[Any, Any]:
     from pytorch_forecasting.metrics import QuantileLoss
 
     names = {
-        role: [f"{role}_{place}" for place in range(model[f"{role}_real"])]
-        for role in ("static", "known", "observed")
+        role: [f"{role}_{place}" for place in range(model[input_name(role, "real")])]
+        for role in ROLES
     }
     loss = QuantileLoss(quantiles=list(model["quantiles"]))
     network = TemporalFusionTransformer(
@@ -135,7 +136,7 @@ def _windows(model: dict[str, Any], batch_size: int) -> tuple[dict[str, Any], An
 
     torch.manual_seed(0)
     past, horizon = model["encoder_steps"], model["horizon"]
-    reals = sum(model[f"{role}_real"] for role in ("static", "known", "observed"))
+    reals = sum(model[input_name(role, "real")] for role in ROLES)
     inputs = {
         "encoder_cont": torch.randn(batch_size, past, reals),
         "decoder_cont": torch.randn(batch_size, horizon, reals),

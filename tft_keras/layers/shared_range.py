@@ -7,7 +7,7 @@ import tensorflow as tf
 from tft_keras.layers.base import TFTLayer
 
 
-class Observed(TFTLayer):
+class SharedRange(TFTLayer):
     """Passes tensors on, quantized by one range that they share, so that they can be joined.
 
     Call arguments:

@@ -14,7 +14,7 @@ STEP = 1 / LARGEST_CODE
 RANGE = (-128 * STEP, 127 * STEP)
 
 
-class ObservedInputs(TFTLayer):
+class QuantizedInputs(TFTLayer):
     """Divides every real variable by its own largest size and rounds the quotients to 225 levels.
 
     A device has a single scale for all variables of a tensor. The quotients all lie in [-1, 1], so

@@ -10,7 +10,7 @@ from tft_keras.training.run import Run
 from tft_keras.training.state import TrainingState
 
 
-class Checkpointing(keras.callbacks.Callback):
+class StateSaver(keras.callbacks.Callback):
     """Saves the state of training after each epoch and ends training when it is over.
 
     A process that is killed at any moment finds, when it goes on, the last whole checkpoint; the
