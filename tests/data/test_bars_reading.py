@@ -7,6 +7,7 @@ import decimal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from tests.data.bar_tables import bars, changed, session_times
@@ -76,6 +77,14 @@ class TestTypes:
         read = _read(changed(bars(TIMES), time=zoned))
         _assert_equal(read, _read(bars(TIMES)))
         assert read.time_type == pa.timestamp("s", "Asia/Tokyo")
+
+    def test_daily_bars_are_days_of_their_zone(self):
+        days = np.array(["2024-03-29", "2024-04-01", "2024-04-02"], "datetime64[s]")
+        for zone in ("Asia/Tokyo", "Europe/Berlin"):  # midnight is on the day before in UTC
+            zoned = pc.assume_timezone(pa.array(days), zone)
+            read = _read(changed(bars(days), time=zoned))
+            np.testing.assert_array_equal(read.times.astype("datetime64[ns]"), days)
+            assert read.time_column(read.times).equals(zoned)
 
     def test_local_times_without_a_zone(self):
         local = TIMES - np.timedelta64(5, "h")

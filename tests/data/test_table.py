@@ -1,8 +1,10 @@
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tft_keras.config import DataConfig
 from tft_keras.data import Schema, open_table, prepare
 from tft_keras.errors import InputError
 
@@ -129,3 +131,12 @@ def test_files_with_and_without_a_time_zone_are_refused(tmp_path):
     zoned.to_parquet(tmp_path / "b.parquet")
     with pytest.raises(InputError, match="agree on the kind of time.*UTC"):
         prepare(tmp_path, SCHEMA, SMALL)
+
+
+@pytest.mark.parametrize("target", ["y", "Y", "y "])
+def test_columns_that_differ_by_case_or_a_space_are_different_columns(target):
+    values = {"y": np.arange(60.0), "Y": np.arange(60.0) + 100, "y ": np.arange(60.0) * 2}
+    table = pd.DataFrame({"T ": pd.date_range("2024", periods=60), **values})
+    others = [name for name in values if name != target]
+    data = prepare(table, Schema(target, "T ", observed=others), DataConfig(5, 2))
+    np.testing.assert_array_equal(data.train.actuals([0])[0], values[target][5:7])

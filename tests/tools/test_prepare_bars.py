@@ -5,6 +5,9 @@ from __future__ import annotations
 import datetime
 import json
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -68,6 +71,36 @@ def test_from_bars_to_a_forecast(folder, capsys):
     assert command.status(forecast.main, forecast.FLAGS, arguments) == 0
     first = pq.read_table(output)["time"][0].as_py()
     assert first == datetime.datetime(2024, 3, 8, 15, 30)
+
+
+@pytest.mark.usefixtures("tiny_model")
+def test_daily_bars_in_new_york_over_a_change_of_clocks(folder):
+    """Columns t, o, h, l, c, v; the forecast's days are the exchange's, at its local midnight."""
+    days = np.busday_offset("2022-06-01", np.arange(470), roll="forward")
+    holidays = ["2022-12-26", "2023-11-23", "2024-01-01", "2024-01-15", "2024-02-19"]
+    days = days[~np.isin(days, np.array(holidays, days.dtype))]
+    days = days[days <= np.datetime64("2024-03-07")]
+    local = pa.array(days.astype("datetime64[s]"))
+    zoned = pc.assume_timezone(local, "America/New_York")
+    table = bars(days.astype("datetime64[s]"), None).set_column(4, "t", zoned)
+    names = {"open": "o", "high": "h", "low": "l", "close": "c", "volume": "v"}
+    table = table.rename_columns([names.get(name, name) for name in table.column_names])
+    pq.write_table(table, folder / "daily.parquet")
+    more = ["--exchange=NYSE", "--future_rows=3", "--encoder_steps=6", "--horizon=3"]
+    assert _prepare(folder, "daily_features", *more, source="daily") == 0
+    run, features = folder / "daily_run", folder / "daily_features.parquet"
+    arguments = [f"--config={folder / 'daily_features.json'}", f"--run_dir={run}", "--epochs=1"]
+    arguments += [f"--parquet_file={features}", "--windows_per_epoch=32"]
+    assert command.status(train.main, train.FLAGS, arguments) == 0
+    output = folder / "daily_forecast.parquet"
+    arguments = [f"--run_dir={run}", f"--parquet_file={features}", f"--output={output}"]
+    assert command.status(forecast.main, forecast.FLAGS, arguments) == 0
+    times = pq.read_table(output)["t"]
+    assert times.type.tz == "America/New_York"
+    ahead = ["2024-03-08", "2024-03-11", "2024-03-12"]  # clocks change on 10 March
+    assert [time.strftime("%Y-%m-%d %H:%M") for time in times.to_pylist()] == [
+        f"{day} 00:00" for day in ahead
+    ]
 
 
 def test_like_takes_over_the_settings(folder):

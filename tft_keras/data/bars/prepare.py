@@ -19,7 +19,7 @@ from tft_keras.data.bars.known import known
 from tft_keras.data.bars.market import Market, find_market
 from tft_keras.data.bars.observed import WARM_UP, observed
 from tft_keras.data.bars.options import AUTO, BarOptions, plain
-from tft_keras.data.bars.reading import NANOSECONDS, Bars, read_bars
+from tft_keras.data.bars.reading import Bars, read_bars
 from tft_keras.data.bars.static import STATIC_NAMES, statics
 from tft_keras.data.bars.target import TARGET, target
 from tft_keras.data.schema import Schema
@@ -161,7 +161,7 @@ def _features(
     columns: dict[str, Any] = {}
     for name, type_, value in zip(bars.group, bars.group_types, instrument.name, strict=True):
         columns[name] = pa.repeat(pa.scalar(value, type_), rows)
-    columns[bars.time] = pa.array(times // NANOSECONDS[bars.time_type.unit]).cast(bars.time_type)
+    columns[bars.time] = bars.time_column(times)
     values = target(instrument, options.target, options.steps)
     columns[TARGET] = _with_future(values, len(future))
     for name in STATIC_NAMES:

@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tft_keras.data import columns
+from tft_keras.data import columns, zones
+from tft_keras.data.bars.calendars import DAY
 from tft_keras.data.bars.options import BarOptions
 from tft_keras.data.series import describe_series, read_series
 from tft_keras.data.table import Table, open_table
@@ -55,8 +56,9 @@ class Bars:
         group_types: their types.
         names: group values of each instrument.
         codes: (rows,) int32, the instrument of each bar.
-        times: (rows,) int64 nanoseconds since 1970, UTC.
+        times: (rows,) int64 nanoseconds since 1970: UTC, or by the clocks of `daily_in`.
         values: open, high, low, close and volume, (rows,) float64 each.
+        daily_in: the time zone in which all bars are at one time of the day, where it is not UTC.
     """
 
     time: str
@@ -67,6 +69,7 @@ class Bars:
     codes: np.ndarray
     times: np.ndarray
     values: dict[str, np.ndarray]
+    daily_in: str | None = None
 
     def take(self, rows: np.ndarray) -> Bars:
         """Returns the bars at these rows."""
@@ -74,6 +77,12 @@ class Bars:
         return dataclasses.replace(
             self, codes=self.codes[rows], times=self.times[rows], values=values
         )
+
+    def time_column(self, times: np.ndarray) -> pa.Array:
+        """Returns times as the table wrote its own."""
+        if self.daily_in:
+            times = zones.to_utc(times, "ns", self.daily_in)
+        return pa.array(times // NANOSECONDS[self.time_type.unit]).cast(self.time_type)
 
     def describe(self, row: int) -> str:
         """Returns the instrument and time of a bar, for messages."""
@@ -99,6 +108,7 @@ def read_bars(source: Any, options: BarOptions) -> Bars:
     table = open_table(source)
     names = _find_columns(table, options)
     times, time_type = _times(table, names["time"], options.time_zone)
+    times, daily_in = _by_local_days(times, time_type.tz)
     codes, instruments = read_series(table, names["group"])
     bars = Bars(
         names["time"],
@@ -109,6 +119,7 @@ def read_bars(source: Any, options: BarOptions) -> Bars:
         codes,
         times,
         {name: columns.reals(table, names[name]) for name in (*PRICES, "volume")},
+        daily_in,
     )
     bars = _drop_missing(bars)
     _check_signs(bars)
@@ -158,6 +169,16 @@ def _times(table: Table, column: str, zone: str | None) -> tuple[np.ndarray, pa.
             f"Times must lie between the years 1678 and 2262. Received: {column!r} outside of them."
         )
     return times * scale, pa.timestamp(unit, given_zone)
+
+
+def _by_local_days(times: np.ndarray, zone: str | None) -> tuple[np.ndarray, str | None]:
+    """Bars of whole days keep to the zone's calendar, whose days are not 24 hours each."""
+    zone = zones.plain_zone(zone)
+    if zone is None or not len(times):
+        return times, None
+    local = zones.to_local(times, "ns", zone)
+    of_day = local % DAY
+    return (local, zone) if (of_day == of_day[0]).all() else (times, None)
 
 
 def _unit_of(times: np.ndarray, column: str) -> str:
