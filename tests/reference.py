@@ -59,7 +59,8 @@ class Reference:
             attended = self.gated_skip("attention_skip", attended, enriched[step])
             transformed = self.grn("position_wise", attended)
             outputs.append(self.gated_skip("output_skip", transformed, local[step]))
-        return self.linear("head/linear", np.stack(outputs))
+        # Quantiles that cross are sorted: no equation of the paper, see `QuantileHead`.
+        return np.sort(self.linear("head/linear", np.stack(outputs)), axis=-1)
 
     def embed(self, role, inputs, step, split=False):
         """Returns the vectors of one role's variables at one step."""
