@@ -29,6 +29,7 @@ def manifest(
         files: of each format its path and what is known of it.
         report: of the verification, empty without one.
     """
+    preprocessing = run.preprocessing()
     content: dict[str, Any] = {
         "format": 1,
         "versions": {"tft-keras": tft_keras.__version__}
@@ -38,7 +39,8 @@ def manifest(
         "training": run.config.training.to_dict(),
         "model": run.config.model.to_dict(),
         "quantiles": list(run.config.model.quantiles),
-        "preprocessing": run.preprocessing().to_dict(),
+        "preprocessing": preprocessing.to_dict(),
+        "reach": preprocessing.reach,
         "files": files,
         "input_sizes": {},
         "tensors": [],

@@ -6,13 +6,17 @@ import os
 import pathlib
 from collections.abc import Callable
 
+import numpy as np
 import tensorflow as tf
 import tensorflow.experimental.numpy as tnp
 
 from export.inference import input_signature
 from tft_keras.config import ROLES, input_name
 from tft_keras.data import Preprocessing
+from tft_keras.data.derived import lag_rows
+from tft_keras.data.local_scaling import LocalScaler, is_local
 from tft_keras.data.preprocessing import RealVariable
+from tft_keras.data.scaling import scale_by, unscale_by
 from tft_keras.model import TemporalFusionTransformer
 
 QUANTILES = "serving_default"
@@ -29,6 +33,8 @@ class ServedModel(tf.Module):
     `forecast`: the columns as they are in the table, to `forecast` (batch, horizon, quantiles) in
     the target's units. Real ones (`static_real`, `known_real`, `observed_real`: (batch, [time,]
     columns) float32) are not scaled and NaN where missing, categorical ones are codes as before.
+    `observed_real` begins `reach` rows earlier than the window (the manifest tells how many): what
+    local scaling and lags look back to, NaN where there is no row. Calendar inputs are given.
     `series` (batch,), int32, is the place of each window's series among those trained on (the
     manifest's list), -1 for a new one; only models that scale by series need it.
 
@@ -74,13 +80,117 @@ def _raw(
     """Returns the inputs of the `forecast` signature."""
     raw = dict(scaled)
     for role in ROLES:
-        columns = len(preprocessing.real_columns(role))
+        columns = len(preprocessing.given_columns(role))
+        name = input_name(role, "real")
+        raw.pop(name, None)
         if columns:
-            spec = scaled[input_name(role, "real")]
-            raw[spec.name] = tf.TensorSpec((*spec.shape[:-1], columns), spec.dtype, spec.name)
-    if any(real.scaler.series_center for real in preprocessing.reals.values()):
+            spec = scaled[name]
+            steps = list(spec.shape[1:-1])
+            if role == "observed":
+                steps = [steps[0] + preprocessing.reach]
+            raw[name] = tf.TensorSpec((None, *steps, columns), spec.dtype, name)
+    if any(getattr(real.scaler, "series_center", ()) for real in preprocessing.reals.values()):
         raw["series"] = tf.TensorSpec((None,), tf.int32, "series")
     return raw
+
+
+class _RawWindow:
+    """One batch of the `forecast` signature's inputs, scaled as `Windows.gather` does.
+
+    Args:
+        preprocessing: of the run.
+        inputs: of the signature.
+    """
+
+    def __init__(self, preprocessing: Preprocessing, inputs: dict[str, tf.Tensor]):
+        self._preprocessing = preprocessing
+        self._inputs = dict(inputs)
+        self._series = self._inputs.pop("series", tf.constant([-1]))
+        config = preprocessing.config
+        self._past, self._horizon = config.encoder_steps, config.horizon
+        self._columns = {
+            role: self._given(role) for role in ROLES if preprocessing.given_columns(role)
+        }
+        self._target = self._columns["observed"][preprocessing.schema.target]
+        scaler = preprocessing.target_scaler
+        if is_local(scaler):
+            found = self._statistics(scaler, self._target)
+            self._found = found
+            now = scaler.filled(tuple(part[:, scaler.distance :] for part in found), tnp)
+            # A row of the horizon is scaled as the last one before it.
+            rows = np.minimum(np.arange(self._past + self._horizon), self._past - 1)
+            self._rows = tuple(tf.gather(part, rows, axis=1) for part in now)
+            self._forecast = tuple(part[:, -1:] for part in now)
+        else:
+            self._rows = self._forecast = scaler.parameters(_places(self._series, 2), tnp)
+
+    def scaled(self) -> dict[str, tf.Tensor]:
+        """Returns the model's inputs."""
+        inputs = dict(self._inputs)
+        for role, columns in self._columns.items():
+            variables = []
+            for name, values in columns.items():
+                real = self._preprocessing.reals[name]
+                variables += self._variables(role, real, values)
+            if role == "observed" and self._preprocessing.derived.moves:
+                variables += self._moves()
+            inputs[input_name(role, "real")] = _stacked(variables)
+        if self._preprocessing.derived.lags:
+            name = input_name("known", "real")
+            own = [inputs[name]] if name in inputs else []
+            inputs[name] = tf.concat([*own, _stacked(self._lags())], axis=-1)
+        return inputs
+
+    def unscaled(self, quantiles: tf.Tensor) -> tf.Tensor:
+        """Takes scaled quantiles (batch, horizon, quantiles) to the target's units."""
+        center, scale = (tnp.reshape(part, (-1, 1, 1)) for part in self._forecast)
+        log1p = self._preprocessing.target_scaler.log1p
+        return unscale_by(tf.cast(quantiles, tf.float64), center, scale, log1p, tnp)
+
+    def _given(self, role: str) -> dict[str, tf.Tensor]:
+        values = tf.cast(self._inputs.pop(input_name(role, "real")), tf.float64)
+        names = self._preprocessing.given_columns(role)
+        return dict(zip(names, tf.unstack(values, axis=-1), strict=True))
+
+    def _variables(self, role: str, real: RealVariable, values: tf.Tensor) -> list[tf.Tensor]:
+        """Turns a column into variables, as `MissingValues.expand` does."""
+        scaler = real.scaler
+        own = values[:, -self._past :] if role == "observed" else values
+        if is_local(scaler):
+            found = self._statistics(scaler, values)
+            statistics = scaler.filled(tuple(part[:, scaler.distance :] for part in found), tnp)
+        else:
+            # Static columns are the same for all rows of a series and scaled over all series.
+            place = tf.constant([-1]) if role == "static" else self._series
+            statistics = scaler.parameters(_places(place, own.shape.rank), tnp)
+        missing = tf.math.is_nan(own)
+        scaled = scale_by(own, *statistics, scaler.log1p, tnp)
+        variables = [tf.where(missing, tf.zeros_like(own), scaled)]
+        return variables + ([tf.cast(missing, tf.float64)] if real.indicator else [])
+
+    def _statistics(self, scaler: LocalScaler, values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns center and scale of the past's rows and the `distance` rows before."""
+        values = tf.math.log1p(values) if scaler.log1p else values
+        last = np.arange(-self._past - scaler.distance, 0) + self._past + self._preprocessing.reach
+        frames = last[:, None] + np.arange(1 - scaler.steps, 1)
+        return scaler.statistics(tf.gather(values, frames, axis=1), tnp)
+
+    def _moves(self) -> list[tf.Tensor]:
+        scaler = self._preprocessing.target_scaler
+        now = tuple(part[:, scaler.distance :] for part in self._found)
+        before = tuple(part[:, : self._past] for part in self._found)
+        return list(scaler.moves(now, before, tnp))
+
+    def _lags(self) -> list[tf.Tensor]:
+        """Returns each season's lags, as `Windows` makes them."""
+        lags, first = [], self._past + self._preprocessing.reach
+        for season in self._preprocessing.derived.lags:
+            earlier = lag_rows(season, self._past, self._horizon)
+            values = tf.gather(self._target, first + earlier, axis=1)
+            log1p = self._preprocessing.target_scaler.log1p
+            scaled = scale_by(values, *self._rows, log1p, tnp)
+            lags.append(tf.where(tf.math.is_nan(scaled), tf.zeros_like(scaled), scaled))
+        return lags
 
 
 def _forecast(
@@ -88,40 +198,21 @@ def _forecast(
     preprocessing: Preprocessing,
     inputs: dict[str, tf.Tensor],
 ) -> tf.Tensor:
-    inputs = dict(inputs)
-    series = inputs.pop("series", tf.constant([-1]))
-    for role in ROLES:
-        columns = preprocessing.real_columns(role)
-        if columns:
-            # Static columns are the same for all rows of a series and scaled over all series.
-            place = tf.constant([-1]) if role == "static" else series
-            name = input_name(role, "real")
-            inputs[name] = _variables(
-                inputs[name],
-                [preprocessing.reals[column] for column in columns],
-                place,
-            )
-    scaled = tf.cast(predict(inputs)["quantiles"], tf.float64)
-    forecast = preprocessing.target_scaler.inverse(scaled, _places(series, scaled), tnp)
+    window = _RawWindow(preprocessing, inputs)
+    quantiles = predict(window.scaled())["quantiles"]
+    if preprocessing.calibration:
+        quantiles = preprocessing.calibration.apply(quantiles, tnp)
+    forecast = window.unscaled(quantiles)
     return tf.cast(forecast, tf.float32)
 
 
-def _variables(columns: tf.Tensor, reals: list[RealVariable], series: tf.Tensor) -> tf.Tensor:
-    """Turns columns (batch, ..., columns) into variables, as `MissingValues.expand` does."""
-    variables = []
-    values = tf.unstack(tf.cast(columns, tf.float64), axis=-1)
-    for value, real in zip(values, reals, strict=True):
-        missing = tf.math.is_nan(value)
-        scaled = real.scaler.forward(value, _places(series, value), tnp)
-        variables.append(tf.where(missing, tf.zeros_like(value), scaled))
-        if real.indicator:
-            variables.append(tf.cast(missing, tf.float64))
+def _stacked(variables: list[tf.Tensor]) -> tf.Tensor:
     return tf.cast(tf.stack(variables, axis=-1), tf.float32)
 
 
-def _places(series: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
-    """Returns (batch or 1,) places with as many axes as the values they scale."""
-    return tf.reshape(series, (-1,) + (1,) * (values.shape.rank - 1))
+def _places(series: tf.Tensor, rank: int) -> tf.Tensor:
+    """Returns (batch or 1,) places with so many axes."""
+    return tf.reshape(series, (-1,) + (1,) * (rank - 1))
 
 
 def write_saved_model(

@@ -7,7 +7,7 @@ changed only by `dataclasses.replace`, which runs the checks again.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from tft_keras.errors import InputError, nearest
 from tft_keras.tiers import TIERS
@@ -19,7 +19,13 @@ KINDS = ("real", "categorical")
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Base of all configs: lists become tuples, unknown names are refused."""
+    """Base of all configs: lists become tuples, unknown names are refused.
+
+    Attributes:
+        BEFORE: what files from before a setting was there, and so without it, mean by that.
+    """
+
+    BEFORE: ClassVar[dict[str, Any]] = {}
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -55,7 +61,7 @@ class Config:
                     f"{cls.__name__} has the settings {', '.join(names)}. "
                     f"Received: {name}={values[name]!r}.{nearest(name, names)}"
                 )
-        return cls(**values)
+        return cls(**cls.BEFORE | values)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,8 +186,17 @@ class DataConfig(Config):
         gaps: `split` (no window spans a gap), `fill` (insert rows with missing values) or `ignore`
             (count rows, not time).
         duplicates: `error` or `last`: what to do with two rows of one series at one time.
-        scaling: `standard`, `robust` (median and interquartile range) or `none`.
+        scaling: `local` (each row's target by the level and spread of the rows up to it, other
+            columns as `standard`), `standard`, `robust` (median and interquartile range), `none`,
+            or `auto`, which is `standard` with scale_per_series and else `local`.
         scale_per_series: fit the real variables' scaling for each series by itself.
+        local_steps: rows that local scaling takes level and spread of; 0 takes encoder_steps.
+        local_statistics: `mean_std` or `robust` (median and interquartile range).
+        local_observed: scale the observed columns locally, too.
+        calendar: `auto` (hour, weekday, month and so on become known inputs, as they suit the
+            step) or `none`.
+        lags: `auto` (the target one season before, and what else is known of it, becomes a known
+            input, for each season that the step suggests) or `none`.
         target_log1p: forecast log(1 + target); needs a target that is never negative.
         validation, test: where these splits start within each series: a share of its rows (float)
             or the first time of the split (ISO date, or an integer for an integer time index).
@@ -194,12 +209,19 @@ class DataConfig(Config):
             one the table is held in memory.
     """
 
+    BEFORE: ClassVar[dict[str, Any]] = {"calendar": "none", "lags": "none"}
+
     encoder_steps: int = 48
     horizon: int = 12
     gaps: str = "split"
     duplicates: str = "error"
-    scaling: str = "standard"
+    scaling: str = "auto"
     scale_per_series: bool = False
+    local_steps: int = 0
+    local_statistics: str = "mean_std"
+    local_observed: bool = False
+    calendar: str = "auto"
+    lags: str = "auto"
     target_log1p: bool = False
     validation: float | int | str = 0.1
     test: float | int | str = 0.1
@@ -213,13 +235,16 @@ class DataConfig(Config):
         for name in ("encoder_steps", "horizon"):
             rule = f"{name} must be a whole number of at least 1."
             self._require(_is_whole(getattr(self, name), 1), rule, name)
-        for name in ("validation_steps", "test_steps"):
+        for name in ("validation_steps", "test_steps", "local_steps"):
             rule = f"{name} must be a whole number of at least 0."
             self._require(_is_whole(getattr(self, name), 0), rule, name)
         for name, choices in (
             ("gaps", ("split", "fill", "ignore")),
             ("duplicates", ("error", "last")),
-            ("scaling", ("standard", "robust", "none")),
+            ("scaling", ("auto", "local", "standard", "robust", "none")),
+            ("local_statistics", ("mean_std", "robust")),
+            ("calendar", ("auto", "none")),
+            ("lags", ("auto", "none")),
         ):
             rule = f"{name} must be one of {', '.join(choices)}."
             self._require(getattr(self, name) in choices, rule, name)
@@ -243,6 +268,10 @@ class TrainingConfig(Config):
         batch_size: windows per step.
         learning_rate: Adam's, at the start.
         learning_rate_decay: `constant`, or `cosine` down to zero over all epochs.
+        weight_averaging: momentum of the moving average of the weights over the steps, which is
+            what is validated and forecasts; 0 takes the weights themselves.
+        calibrate: move the forecast quantiles so that they hold what they say on the validation
+            split.
         max_gradient_norm: gradients are scaled down to this global norm.
         windows_per_epoch: at most so many windows, drawn anew each epoch, and as many of the
             validation split; 0 uses all.
@@ -262,12 +291,16 @@ class TrainingConfig(Config):
         integer_layer_norm: normalize in 8 bits, too, for devices without float.
     """
 
+    BEFORE: ClassVar[dict[str, Any]] = {"weight_averaging": 0.0, "calibrate": False}
+
     epochs: int = 10
     batch_size: int = 64
-    learning_rate: float = 1e-3
-    learning_rate_decay: str = "constant"
+    learning_rate: float = 2e-3
+    learning_rate_decay: str = "cosine"
+    weight_averaging: float = 0.98
+    calibrate: bool = True
     max_gradient_norm: float = 1.0
-    windows_per_epoch: int = 0
+    windows_per_epoch: int = 6400
     early_stopping_patience: int = 0
     seed: int = 0
     precision: str = "float32"
@@ -295,6 +328,8 @@ class TrainingConfig(Config):
             self._require(_is_whole(getattr(self, name), least), rule, name)
         for name in ("learning_rate", "max_gradient_norm"):
             self._require(getattr(self, name) > 0, f"{name} must be above 0.", name)
+        rule = "weight_averaging must be in [0, 1)."
+        self._require(0 <= self.weight_averaging < 1, rule, "weight_averaging")
         for name, choices in (
             ("learning_rate_decay", ("constant", "cosine")),
             ("precision", ("float32", "mixed_bfloat16", "mixed_float16")),

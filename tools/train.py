@@ -77,22 +77,24 @@ def _attempt(flags: command.Values, tier: str | None = None) -> None:
 
 def _start(flags: command.Values) -> None:
     path = flags.run_dir or _new_run_dir()
-    training = settings.config(
-        flags,
-        TrainingConfig,
-        _demo(flags),
-        gradient_checkpointing=settings.gradient_checkpointing(flags),
-    )
+    tier = settings.gradient_checkpointing(flags)
     # What can be wrong without a look at the table shall be said at once.
     settings.config(flags, ModelConfig, _demo(flags), encoder_steps=1, horizon=1)
+    settings.config(flags, TrainingConfig, _demo(flags), gradient_checkpointing=tier)
     source, schema, data_config = _data_settings(flags)
     command.import_tensorflow()
     from tft_keras.data import prepare
-    from tft_keras.training import Run, RunConfig, check_calibration, check_load_model
+    from tft_keras.training import Run, RunConfig, check_calibration, check_load_model, suited
 
     Run.check_free(path)
     data = prepare(source, schema, data_config)
-    model = settings.config(flags, ModelConfig, _demo(flags), **data.preprocessing.model_sizes())
+    chosen = suited(len(data.train), validated=len(data.validation) > 0)
+    if flags.load_model and pathlib.Path(flags.load_model).is_dir():
+        start = Run.open(flags.load_model).config.model
+        chosen |= {name: getattr(start, name) for name in settings.MODEL_SETTINGS}
+    defaults = chosen | _demo(flags)
+    model = settings.config(flags, ModelConfig, defaults, **data.preprocessing.model_sizes())
+    training = settings.config(flags, TrainingConfig, defaults, gradient_checkpointing=tier)
     if flags.load_model:
         names = data.preprocessing.variable_names()
         check_load_model(flags.load_model, model, names, training.use_qat)
@@ -103,6 +105,9 @@ def _start(flags: command.Values) -> None:
         _compare(Run(path, config), data)
         return
     run = Run.create(path, config, data.preprocessing)
+    told = flags.given_flags | {*_demo(flags)}
+    if chosen := [f"{name} {value}" for name, value in chosen.items() if name not in told]:
+        print(f"chosen for this table: {', '.join(chosen)}")
     _train(run, data, flags)
 
 

@@ -35,8 +35,9 @@ pytestmark = [
 
 
 def _windows(features: BarFeatures) -> PreparedData:
-    names = ("gaps", "encoder_steps", "horizon", "validation", "test")
-    config = DataConfig(**{name: features.settings[name] for name in names})
+    roles = features.schema.to_dict()
+    settings = {name: v for name, v in features.settings.items() if name not in roles}
+    config = DataConfig(**settings)
     return prepare(features.table, features.schema, config)
 
 

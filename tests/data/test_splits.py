@@ -145,8 +145,9 @@ def test_every_split_says_which_series_have_none():
     config = dataclasses.replace(SMALL, validation=0.0, test=0.1)
     lines = prepare(frame, Schema("y", "t", ("g",)), config).describe().splitlines()
     assert lines[0] == "step: 1 day"
-    assert lines[1].startswith("train: ") and lines[1].endswith(" windows of 3 series")
-    assert lines[3] == "test: 2 windows of 1 series, 2 without"
+    assert lines[1] == "target scaled by all training rows"
+    assert lines[2].startswith("train: ") and lines[2].endswith(" windows of 3 series")
+    assert lines[4] == "test: 2 windows of 1 series, 2 without"
 
 
 def test_origins_are_counted_back_from_the_last_one():

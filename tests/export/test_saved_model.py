@@ -53,25 +53,25 @@ def test_it_loads_without_this_library_and_in_keras_3(exported, quantized_run, t
 
 
 def test_the_second_signature_takes_columns_as_they_are(loaded, quantized_run):
-    """Unscaled by hand from the scaled inputs, missing values put back as NaN."""
+    """The table's own values, of the windows and of what lags and local scaling look back to."""
     windows = runs.prepared().test
     positions = np.arange(4)
     inputs, _ = windows.gather(positions)
     preprocessing = quantized_run.preprocessing()
+    assert preprocessing.derived.lags and preprocessing.derived.moves
+    table = runs.sales_table().to_pandas()
+    table["day"] = pd.to_datetime(table["day"])
     raw = {name: array for name, array in inputs.items() if "categorical" in name}
-    for role in ("static", "known", "observed"):
-        columns, place = [], 0
-        for column in preprocessing.real_columns(role):
-            real = preprocessing.reals[column]
-            scaled = inputs[f"{role}_real"][..., place].astype(np.float64)
-            value = scaled * real.scaler.scale + real.scaler.center
-            place += 1
-            if real.indicator:
-                value = np.where(inputs[f"{role}_real"][..., place] == 1, np.nan, value)
-                place += 1
-            columns.append(value)
-        if columns:
-            raw[f"{role}_real"] = np.stack(columns, axis=-1).astype(np.float32)
+    for role, before, after in (("known", 10, 3), ("observed", 10 + preprocessing.reach, 0)):
+        columns = preprocessing.given_columns(role)
+        cut = []
+        for (store,), origin in zip(
+            windows.series(positions), windows.times(positions)[:, 0], strict=True
+        ):
+            days = pd.date_range(origin - np.timedelta64(before, "D"), periods=before + after)
+            part = table[table["store"] == store].set_index("day").reindex(days)
+            cut.append(part[list(columns)])
+        raw[f"{role}_real"] = np.array(cut, np.float32)
     signature = loaded.signatures[FORECAST]
     result = signature(**{name: tf.constant(array) for name, array in raw.items()})["forecast"]
     expected = windows.unscale(positions, quantized_run.model()(inputs).numpy())
@@ -86,7 +86,7 @@ def test_signatures_name_inputs_and_outputs(loaded):
     assert list(loaded.signatures[FORECAST].structured_outputs) == ["forecast"]
 
 
-@pytest.mark.parametrize("scaling", ["standard", "robust", "none"])
+@pytest.mark.parametrize("scaling", ["standard", "robust", "none", "local"])
 @pytest.mark.parametrize("per_series", [False, True])
 @pytest.mark.parametrize("log1p", [False, True])
 def test_raw_columns_are_scaled_as_in_training(scaling, per_series, log1p):
@@ -127,7 +127,8 @@ def test_raw_columns_are_scaled_as_in_training(scaling, per_series, log1p):
     raw = {"static_real": [], "known_real": [], "observed_real": [], "series": []}
     for place, part in enumerate(tables):
         for start in (40 - 4 - 6, 40 - 3 - 6):
-            past, window = part[start : start + 6], part[start : start + 9]
+            reach = prepared.preprocessing.reach
+            past, window = part[start - reach : start + 6], part[start : start + 9]
             raw["static_real"].append(part["area"][:1])
             raw["known_real"].append(window[["price"]])
             raw["observed_real"].append(past[["sales", "visits"]])

@@ -46,3 +46,25 @@ def test_goes_to_a_config_and_back():
     again = keras.optimizers.deserialize(keras.optimizers.serialize(optimizer))
     assert isinstance(again, FusedAdam)
     assert again.get_config() == optimizer.get_config()
+
+
+def test_averages_of_the_weights():
+    """Against the recursion in NumPy: a mean's short memory at first, then the momentum's."""
+    optimizer = FusedAdam(0.1, use_ema=True, ema_momentum=0.5)
+    weights = _weights()
+    optimizer.build(weights)
+    expected = [weight.numpy() for weight in weights]
+    for step in range(1, 20):
+        optimizer.apply_gradients(list(zip(_gradients(step), weights, strict=True)))
+        momentum = min(0.5, (step - 1) / (step + 8))
+        expected = [
+            momentum * average + (1 - momentum) * weight.numpy()
+            for average, weight in zip(expected, weights, strict=True)
+        ]
+    trained = [weight.numpy() for weight in weights]
+    optimizer.swap_averages()
+    for weight, average in zip(weights, expected, strict=True):
+        np.testing.assert_allclose(weight, average, rtol=1e-5)
+    optimizer.swap_averages()
+    for weight, before in zip(weights, trained, strict=True):
+        np.testing.assert_array_equal(weight, before)

@@ -116,5 +116,7 @@ def test_a_checkpoint_of_another_architecture_is_refused(tmp_path, data, trained
 def test_variables_of_other_names_are_pointed_out(trained, data):
     names, config = data.preprocessing.variable_names(), trained.config.model
     check_load_model(trained.path, config, names)
-    with pytest.warns(UserWarning, match=r"trained on the future variables promotion, weekday;"):
+    with pytest.warns(
+        UserWarning, match=r"the future variables promotion, 7 rows before, weekday;"
+    ):
         check_load_model(trained.path, config, names | {"future": ["weekday", "promotion"]})

@@ -15,6 +15,8 @@ from tft_keras.errors import InputError
 
 # What ModelConfig has beyond these follows from the table.
 MODEL_SETTINGS = ("hidden_size", "num_heads", "dropout", "quantiles")
+# Flags without a value of their own: what suits follows from the amount of data.
+BY_DATA = ("hidden_size", "dropout", "epochs", "early_stopping_patience")
 _ROLES = {
     "target": "Column to forecast.",
     "time": "Column that orders the rows of a series: a timestamp, a date or a whole number.",
@@ -80,7 +82,8 @@ def config(
     Args:
         flags: parsed.
         kind: class of the config.
-        defaults: values for flags that were not given.
+        defaults: values for flags that were not given; without one of them a flag in `BY_DATA` has
+            the config's own.
         derived: settings that are no flags.
     """
     values = {name: value(flags, name) for name in _settings(kind)}
@@ -88,6 +91,7 @@ def config(
     for name, default in (defaults or {}).items():
         if name in values and name not in given:
             values[name] = default
+    values = {name: v for name, v in values.items() if name not in BY_DATA or v is not None}
     return kind(**(values | derived))
 
 
@@ -143,7 +147,10 @@ def _define_config(flags: Flags, kind: type[Config]) -> None:
             one = define_by_type.get(str(field.type))
             if one is None:
                 one, default = flags.string, None if default is None else str(default)
-            one(field.name, default, helps[field.name])
+            help = helps[field.name]
+            if field.name in BY_DATA:
+                default, help = None, f"{help} Default: by the amount of data."
+            one(field.name, default, help)
 
 
 def _setting_helps(kind: type[Config]) -> dict[str, str]:

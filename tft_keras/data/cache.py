@@ -25,7 +25,7 @@ from tft_keras.data.table import Table
 from tft_keras.data.time_columns import TimeColumn
 from tft_keras.data.times import TimeAxis
 
-_FORMAT = 2
+_FORMAT = 3
 _CHUNK_BYTES = 1 << 25
 _SERIES_ARRAYS = (
     *("offsets", "segments", "validation", "test", "scaling"),
@@ -64,7 +64,7 @@ class Cache:
                 return own
         settings = dataclasses.replace(config, cache=None).to_dict()
         content = [_FORMAT, table.fingerprint, schema.to_dict(), settings]
-        content.append(fitted.to_dict() if fitted else None)
+        content.append(dataclasses.replace(fitted, calibration=None).to_dict() if fitted else None)
         digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
         return cls(pathlib.Path(config.cache).expanduser() / f"prepared_{digest[:16]}.arrow")
 
@@ -123,7 +123,8 @@ class Cache:
 
 def _same(cached: Preprocessing, fitted: Preprocessing) -> bool:
     """Whether what was fitted is the same, whatever was chosen or found later."""
-    return dataclasses.replace(cached, config=fitted.config, season=fitted.season) == fitted
+    later = {name: getattr(fitted, name) for name in ("config", "season", "calibration")}
+    return dataclasses.replace(cached, **later) == fitted
 
 
 def _metadata(preprocessing: Preprocessing, series: SeriesTable) -> dict[bytes, bytes]:

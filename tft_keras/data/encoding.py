@@ -7,10 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from tft_keras.config import KINDS, input_name
+from tft_keras.data.derived import LEVEL_MOVED, SPREAD_MOVED, STATISTICS
 from tft_keras.data.fitting import Fit
+from tft_keras.data.local_scaling import LocalScaler, is_local
 from tft_keras.data.missing import MissingValues
-from tft_keras.data.preprocessing import RealVariable
 from tft_keras.data.rows import Rows
+from tft_keras.data.scaling import scale_by
 from tft_keras.data.schema import Schema
 from tft_keras.errors import InputError
 
@@ -27,8 +29,10 @@ def columns_by_matrix(schema: Schema, fit: Fit) -> dict[str, list[str]]:
         columns = getattr(schema, role)
         reals = [column for column in columns if not fit.is_categorical(column)]
         reals = [schema.target, *reals] if role == "observed" else reals
-        matrices[input_name(role, "real")] = reals
-        matrices[input_name(role, "categorical")] = [c for c in columns if fit.is_categorical(c)]
+        codes = [column for column in columns if fit.is_categorical(column)]
+        matrices[input_name(role, "real")] = [*reals, *fit.derived.real(role)]
+        matrices[input_name(role, "categorical")] = [*codes, *fit.derived.categorical(role)]
+    matrices[STATISTICS] = ["center", "scale"] if fit.derived.moves else []
     return matrices
 
 
@@ -50,28 +54,64 @@ def encode_columns(
         needed: (rows,) bool, the rows in which known inputs must not be missing.
 
     Yields:
-        Name of the matrix, column in it, and values (rows,): float32, NaN where missing, or int32.
+        Name of the matrix, column in it, and values (rows,), NaN where missing.
 
     Raises:
         InputError: a scaled value does not fit into float32, or a needed value is missing.
     """
     place = np.repeat(scaling, np.diff(rows.layout.offsets)) if per_series else scaling[:1]
     matrices = columns_by_matrix(schema, fit)
+    derived = fit.derived
     for role in ("observed", "known"):
         must = needed if role == "known" else None
         real, categorical = (input_name(role, kind) for kind in KINDS)
         for position, column in enumerate(matrices[real]):
+            if column in derived.real(role):
+                continue
             is_target = column == schema.target
             values = target if is_target else rows.reals(column)
             _check_there(rows, column, np.isnan(values), must)
             variable = fit.real(column, "target" if is_target else role, values)
-            yield real, position, _scaled(rows, column, variable, values, place)
+            scaler = variable.scaler
+            local = is_local(scaler)
+            if local:
+                found = scaler.rows(values, rows.layout.segments)
+                statistics = scaler.filled(found)
+            else:
+                statistics = scaler.parameters(place)
+            scaled = scale_by(values, *statistics, scaler.log1p)
+            if local or scaler.scale:
+                _check_digits(rows, column, scaled)
+            yield real, position, _in_float32(rows, column, values, scaled, None)
+            if is_target and local:
+                yield from _target_statistics(scaler, found, rows, matrices)
         for position, column in enumerate(matrices[categorical]):
-            codes, keys = rows.categories(column)
+            own = column in derived.categorical(role)
+            read = rows.calendar_categories if own else rows.categories
+            codes, keys = read(column)
             vocabulary = fit.vocabulary(column, role, codes, keys)
             if not vocabulary.missing:  # else missing is one of its categories, as "no holiday"
                 _check_there(rows, column, codes < 0, must)
             yield categorical, position, vocabulary.encode(codes, keys)
+    waves = input_name("known", "real")
+    for column in derived.waves:
+        values = rows.calendar_wave(column).astype(np.float32)
+        yield waves, matrices[waves].index(column), values
+
+
+def _target_statistics(
+    scaler: LocalScaler,
+    statistics: tuple[np.ndarray, np.ndarray],
+    rows: Rows,
+    matrices: dict[str, list[str]],
+) -> Iterator[tuple[str, int, np.ndarray]]:
+    """Yields the target's statistics, and the inputs that tell how they moved."""
+    for position, values in enumerate(scaler.filled(statistics)):
+        yield STATISTICS, position, values
+    observed = input_name("observed", "real")
+    moves = scaler.moves(statistics, scaler.rows_before(statistics, rows.layout.segments))
+    for name, values in zip((LEVEL_MOVED, SPREAD_MOVED), moves, strict=True):
+        yield observed, matrices[observed].index(name), values.astype(np.float32)
 
 
 def encode_static(rows: Rows, schema: Schema, fit: Fit) -> tuple[np.ndarray, np.ndarray]:
@@ -93,15 +133,6 @@ def encode_static(rows: Rows, schema: Schema, fit: Fit) -> tuple[np.ndarray, np.
     variables = _side_by_side(reals, series, np.float32)
     variables = MissingValues(tuple(indicators)).expand(variables)
     return variables, _side_by_side(categorical, series, np.int32)
-
-
-def _scaled(
-    rows: Rows, column: str, variable: RealVariable, values: np.ndarray, place: np.ndarray
-) -> np.ndarray:
-    scaled = variable.scaler.forward(values, place)
-    if variable.scaler.scale:
-        _check_digits(rows, column, scaled)
-    return _in_float32(rows, column, values, scaled, None)
 
 
 def _check_digits(rows: Rows, column: str, scaled: np.ndarray) -> None:

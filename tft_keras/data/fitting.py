@@ -4,23 +4,38 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 import warnings
 
 import numpy as np
 
-from tft_keras.config import DataConfig
+from tft_keras.config import ROLES, DataConfig
+from tft_keras.data.calendar import calendar_inputs
+from tft_keras.data.derived import LEVEL_MOVED, SPREAD_MOVED, Derived
 from tft_keras.data.layout import Layout
+from tft_keras.data.local_scaling import fit_local_scaler
 from tft_keras.data.preprocessing import Preprocessing, RealVariable
 from tft_keras.data.scaling import Scaler, fit_scaler
 from tft_keras.data.schema import Schema
 from tft_keras.data.table import Table
+from tft_keras.data.times import NANOSECONDS
 from tft_keras.data.vocabulary import Vocabulary
 from tft_keras.data.window_index import Runs
 from tft_keras.errors import InputError
 
+# Share of the training rows that must have a row one season before, for it to be an input: what
+# few seasons hold is learned by heart.
+_LAGGED = 0.85
+
 
 class Fit(abc.ABC):
-    """Tells how a column becomes a variable."""
+    """Tells how a column becomes a variable.
+
+    Attributes:
+        derived: the inputs that no column holds.
+    """
+
+    derived: Derived
 
     @abc.abstractmethod
     def is_categorical(self, column: str) -> bool:
@@ -49,6 +64,7 @@ class Fitted(Fit):
 
     def __init__(self, preprocessing: Preprocessing) -> None:
         self._preprocessing = preprocessing
+        self.derived = preprocessing.derived
 
     def is_categorical(self, column: str) -> bool:
         return column in self._preprocessing.vocabularies
@@ -95,6 +111,10 @@ class Fitting(Fit):
     ) -> None:
         self._table, self._layout, self._schema, self._config = table, layout, schema, config
         self._rows = _TrainingRows(layout, validation)
+        self._local = config.scaling == "local" or (
+            config.scaling == "auto" and not config.scale_per_series
+        )
+        self.derived = self._derive()
         past, steps = config.encoder_steps, config.encoder_steps + config.horizon
         self._shown = {
             "known": windows.rows(0, steps, layout.rows),
@@ -112,9 +132,14 @@ class Fitting(Fit):
             fitted = self._target(column, values)
         else:
             static = role == "static"
+            if role == "observed" and self._local and self._config.local_observed:
+                return self._keep(column, self._local_variable(column, values))
             values = values[self._rows.series] if static else self._rows.take(values)
             offsets = self._offsets if not static else None
             fitted = _fit_real(column, values, offsets, self._config)
+        return self._keep(column, fitted)
+
+    def _keep(self, column: str, fitted: RealVariable) -> RealVariable:
         self._reals[column] = fitted
         return fitted
 
@@ -130,9 +155,17 @@ class Fitting(Fit):
     def result(self) -> Preprocessing:
         """Returns what was fitted, once every column was."""
         series = tuple(self._layout.series.keys) if self._config.scale_per_series else ()
-        step = self._layout.axis.step
+        derived = {
+            name: RealVariable(Scaler()) for role in ROLES for name in self.derived.real(role)
+        }
         return Preprocessing(
-            self._schema, self._config, step, self._reals, self._vocabularies, series
+            self._schema,
+            self._config,
+            self._layout.axis.step,
+            self._reals | derived,
+            self._vocabularies,
+            series,
+            derived=self.derived,
         )
 
     @property
@@ -149,7 +182,11 @@ class Fitting(Fit):
                 "later starts of the validation and test splits."
             )
         config = self._config
-        scaler = fit_scaler(values, self._offsets, config.scaling, config.target_log1p)
+        if self._local:
+            if np.nanmin(values) == np.nanmax(values):
+                _warn_of_nothing(column, "is constant")
+            return self._local_variable(column, target, config.target_log1p)
+        scaler = fit_scaler(values, self._offsets, _method(config), config.target_log1p)
         if not scaler.scale:
             _warn_of_nothing(column, "is constant")
         # A forecast must be able to leave a constant: the target is never scaled to nothing.
@@ -160,11 +197,57 @@ class Fitting(Fit):
         )
         return RealVariable(scaler, bool(missing.any()))
 
+    def _local_variable(self, column: str, values: np.ndarray, log1p: bool = False) -> RealVariable:
+        config, seasons = self._config, self._layout.axis.step.seasons
+        steps = config.local_steps or config.encoder_steps
+        scaler = fit_local_scaler(
+            values,
+            self._rows.numbers,
+            self._layout.segments,
+            steps,
+            distance=seasons[0] if seasons else max(1, steps // 4),
+            robust=config.local_statistics == "robust",
+            log1p=log1p,
+        )
+        missing = np.isnan(self._rows.take(values))
+        if missing.all():
+            _warn_of_nothing(column, "is missing throughout")
+        return RealVariable(scaler, bool(missing.any()))
+
+    def _derive(self) -> Derived:
+        """Returns the inputs that suit the table and the settings, but for names it has itself."""
+        layout, config, rows = self._layout, self._config, self._rows.numbers
+        step = layout.axis.step
+        own = {self._schema.target, *self._schema.inputs}
+        calendar, waves = (), ()
+        if config.calendar == "auto" and len(rows) and layout.axis.unit:
+            edges = self._rows.offsets
+            ends = np.stack([edges[:-1], edges[1:] - 1])[:, self._rows.series]
+            first, last = layout.times[rows[ends]]
+            span = int((last - first).max()) * NANOSECONDS[layout.axis.unit]
+            calendar, waves = (
+                tuple(name for name in names if name not in own)
+                for names in calendar_inputs(step, span)
+            )
+        lags = ()
+        if config.lags == "auto":
+            age = rows - layout.first_of_segment(rows)
+            lags = tuple(s for s in step.seasons if len(age) and np.mean(age >= s) >= _LAGGED)
+        moved = sorted(own & {LEVEL_MOVED, SPREAD_MOVED})
+        if self._local and moved:
+            raise InputError(
+                "A model with local scaling has inputs of its own by the names "
+                f"{LEVEL_MOVED!r} and {SPREAD_MOVED!r}. Received: column {moved[0]!r}. Rename it, "
+                "or set scaling='standard'."
+            )
+        return Derived(calendar, waves, lags, self._local)
+
 
 class _TrainingRows:
     """The rows before `validation` of every series.
 
     Attributes:
+        numbers: of the rows, rising.
         offsets: (series + 1,) first training row of each series among the training rows.
         series: (series,) bool, whether a series has any.
     """
@@ -177,6 +260,10 @@ class _TrainingRows:
         np.add.at(edges, layout.offsets[:-1], 1)
         np.add.at(edges, validation, -1)
         self._mask = np.cumsum(edges[:-1], dtype=np.int8).astype(bool)
+
+    @functools.cached_property
+    def numbers(self) -> np.ndarray:
+        return np.flatnonzero(self._mask)
 
     def take(self, values: np.ndarray) -> np.ndarray:
         return values[self._mask]
@@ -192,7 +279,12 @@ def _fit_real(
     if np.nanmin(values) == np.nanmax(values):
         _warn_of_nothing(column, "is constant")
         return RealVariable(Scaler(float(np.nanmin(values)), 0.0), bool(missing.any()))
-    return RealVariable(fit_scaler(values, offsets, config.scaling), bool(missing.any()))
+    return RealVariable(fit_scaler(values, offsets, _method(config)), bool(missing.any()))
+
+
+def _method(config: DataConfig) -> str:
+    """Returns how columns are scaled by all their training rows."""
+    return "standard" if config.scaling in ("auto", "local") else config.scaling
 
 
 def _warn_of_nothing(column: str, what: str) -> None:

@@ -24,17 +24,20 @@ def forecast_batches(
         chosen: positions of the windows to forecast; all by default.
 
     Yields:
-        The positions of the batch's windows, and their forecasts (windows, horizon, quantiles) in
-        the target's units, float64.
+        The positions of the batch's windows, and their forecasts (windows, horizon, quantiles),
+        calibrated and in the target's units, float64.
 
     Raises:
         InputError: a forecast is not finite.
     """
     chosen = np.arange(len(windows)) if chosen is None else chosen
+    calibration = windows.preprocessing.calibration
     for start in range(0, len(chosen), batch_size):
         positions = chosen[start : start + batch_size]
         inputs, _ = windows.gather(positions)
         scaled = np.asarray(predict(inputs), np.float64)
+        if calibration:
+            scaled = calibration.apply(scaled)
         with np.errstate(over="ignore", invalid="ignore"):
             forecast = windows.unscale(positions, scaled)
         _check_finite(windows, positions, forecast)

@@ -48,18 +48,17 @@ def forecast_windows(source: Any, preprocessing: Preprocessing) -> Windows:
     origins, skipped = _origins(layout, target, past)
     if not len(origins):
         raise InputError(_all_skipped(layout.series, skipped, past))
-    there = _rows_there(layout, origins, past, config.horizon)
+    there = _rows_there(layout, origins, config.horizon)
     if schema.known:
-        whole = there[:, past:].all(axis=1)
+        whole = there.all(axis=1)
         skipped += _ended(layout, origins[~whole], past + config.horizon)
         if not whole.any():
             raise InputError(_no_future(layout, preprocessing, origins[0], there[0]))
         origins, there = origins[whole], there[whole]
     if skipped:
         warnings.warn(_describe_skipped(schema.group, skipped), UserWarning, stacklevel=3)
-    layout = _cut(layout, origins, there, past)
+    layout, ahead = _cut(layout, origins, there, past + preprocessing.reach)
     rows = rows.laid_out(layout)
-    ahead = np.tile(np.arange(there.shape[1]) >= past, len(origins))
     target = np.where(ahead, np.nan, rows.reals(schema.target))
     fit = Fitted(preprocessing)
     places = scaling_places(layout, preprocessing)
@@ -70,7 +69,9 @@ def forecast_windows(source: Any, preprocessing: Preprocessing) -> Windows:
     widths = {name: len(names) for name, names in columns_by_matrix(schema, fit).items()}
     store = store_in_memory(series, layout.times, target, widths, columns)
     ends = np.arange(1, len(origins) + 1)
-    return Windows(store, preprocessing, layout.offsets[:-1], ends, tuple(skipped))
+    return Windows(
+        store, preprocessing, layout.offsets[1:] - past - config.horizon, ends, tuple(skipped)
+    )
 
 
 def _origins(
@@ -90,39 +91,57 @@ def _origins(
     return (last + 1)[past >= encoder_steps], skipped
 
 
-def _rows_there(layout: Layout, origins: np.ndarray, past: int, horizon: int) -> np.ndarray:
-    """Returns (windows, past + horizon) bool: which rows of the windows the table has."""
+def _rows_there(layout: Layout, origins: np.ndarray, horizon: int) -> np.ndarray:
+    """Returns (windows, horizon) bool: which rows of the horizon the table has."""
     ends = layout.offsets[layout.series_of(origins - 1) + 1]
-    rows = origins[:, None] + np.arange(-past, horizon)
+    rows = origins[:, None] + np.arange(horizon)
     # A gap ends what is there of the future: rows after it are not the next ones.
     gaps = np.searchsorted(layout.segments, origins - 1, side="right")
     next_segment = np.append(layout.segments, layout.rows)[gaps]
     there = rows < np.minimum(ends, next_segment)[:, None]
     if layout.order is not None:  # rows that were inserted have no known inputs
-        ahead = np.arange(-past, horizon) >= 0
-        inserted = layout.order[np.where(there, rows, 0)] < 0
-        there &= ~(inserted & ahead)
+        there &= layout.order[np.where(there, rows, 0)] >= 0
     return there
 
 
-def _cut(layout: Layout, origins: np.ndarray, there: np.ndarray, past: int) -> Layout:
-    """Keeps the rows of the windows; future rows that are not in the table become missing ones."""
+def _cut(
+    layout: Layout, origins: np.ndarray, there: np.ndarray, past: int
+) -> tuple[Layout, np.ndarray]:
+    """Keeps the rows up to each origin and its horizon; future rows that are not there are missing.
+
+    Args:
+        there: (windows, horizon) bool, which rows of the horizon the table has.
+        past: rows before the origin that are kept, if there are so many without a gap.
+
+    Returns:
+        The layout of these rows, and whether each lies in a horizon.
+    """
+    horizon = there.shape[1]
     series = layout.series_of(origins - 1)
-    relative = np.arange(there.shape[1]) - past
-    safe = np.where(there, origins[:, None] + relative, 0)
+    first = np.maximum(layout.first_of_segment(origins - 1), origins - past)
+    lengths = origins - first + horizon
+    offsets = np.append(0, np.cumsum(lengths))
+    rows = np.arange(offsets[-1]) + np.repeat(first - offsets[:-1], lengths)
+    ahead = rows >= np.repeat(origins, lengths)
+    known = ~ahead
+    known[ahead] = there.ravel()
+    safe = np.where(known, rows, 0)
     order = safe if layout.order is None else layout.order[safe]
     days = layout.axis.days(layout.times, layout.offsets)
-    last = np.repeat(layout.times[origins - 1][:, None], there.shape[1], axis=1)
-    ahead = layout.axis.advance(last, relative + 1, None if days is None else days[series][:, None])
-    offsets = np.arange(len(origins) + 1) * there.shape[1]
-    return dataclasses.replace(
+    last = np.repeat(layout.times[origins - 1][:, None], horizon, axis=1)
+    later = np.arange(1, horizon + 1)
+    later = layout.axis.advance(last, later, None if days is None else days[series][:, None])
+    times = layout.times[safe]
+    times[ahead] = np.where(there, times[ahead].reshape(there.shape), later).ravel()
+    cut = dataclasses.replace(
         layout,
         series=layout.series.take(series),
         offsets=offsets,
-        order=np.where(there, order, -1).ravel(),
-        times=np.where(there, layout.times[safe], ahead).ravel(),
+        order=np.where(known, order, -1),
+        times=times,
         segments=offsets[:-1],
     )
+    return cut, ahead
 
 
 def _ended(layout: Layout, origins: np.ndarray, needed: int) -> list[Skipped]:
@@ -147,7 +166,7 @@ def _all_skipped(series: Series, skipped: list[Skipped], encoder_steps: int) -> 
 def _no_future(layout: Layout, preprocessing: Preprocessing, origin: int, there: np.ndarray) -> str:
     """Says that no series has the rows of the horizon, and which row the first one lacks."""
     place = int(layout.series_of(origin - 1))
-    ahead = int(np.argmin(there)) - preprocessing.config.encoder_steps + 1
+    ahead = int(np.argmin(there)) + 1
     days = layout.axis.days(layout.times, layout.offsets)
     time = layout.axis.advance(
         layout.times[[origin - 1]], ahead, None if days is None else days[[place]]

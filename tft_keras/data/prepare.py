@@ -42,13 +42,14 @@ class PreparedData:
     skipped: list[Skipped]
 
     def describe(self) -> str:
-        """Returns what each split has, a line each, and how many gaps there are."""
+        """Returns the step, scaling and inputs made, gaps, and what each split has, in lines."""
         table = self.train.store.series
         series = len(table.series)
         lines = [f"step: {table.axis.step}" + (f" in {table.axis.zone}" if table.axis.zone else "")]
         gaps = len(table.segments) - series
         if gaps:
             lines[0] += f"; {gaps:,} gaps, which no window spans"
+        lines.append(self.preprocessing.describe())
         for name in SPLITS:
             windows = getattr(self, name)
             count = windows.series_count()
@@ -80,8 +81,8 @@ def prepare(
     cache = Cache.find(table, schema, config, preprocessing)
     cached = cache.load() if cache else None
     fitted = preprocessing is not None
-    preprocessing, store = cached or _build(table, schema, config, preprocessing, cache)
-    preprocessing = dataclasses.replace(preprocessing, config=config)
+    found, store = cached or _build(table, schema, config, preprocessing, cache)
+    preprocessing = dataclasses.replace(preprocessing or found, config=config)
     splits = _split_windows(store, preprocessing)
     _check_splits(splits, store, config, fitted)
     if preprocessing.season is None:

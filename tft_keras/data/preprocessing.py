@@ -6,7 +6,10 @@ import dataclasses
 from typing import Any
 
 from tft_keras.config import ROLES, DataConfig, input_name
+from tft_keras.data.calibration import Calibration
+from tft_keras.data.derived import Derived
 from tft_keras.data.keys import key
+from tft_keras.data.local_scaling import LocalScaler, is_local
 from tft_keras.data.missing import MissingValues
 from tft_keras.data.scaling import Scaler
 from tft_keras.data.schema import Schema
@@ -23,8 +26,20 @@ class RealVariable:
         indicator: whether a variable that is 1 where the column is missing, else 0, follows it.
     """
 
-    scaler: Scaler
+    scaler: Scaler | LocalScaler
     indicator: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the numbers as plain JSON values."""
+        return {"scaler": self.scaler.to_dict(), "indicator": self.indicator}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> RealVariable:
+        """Makes the variable from `to_dict`'s result."""
+        scaler = values["scaler"]
+        local = "steps" in scaler
+        scaler = LocalScaler(**scaler) if local else Scaler.from_dict(scaler)
+        return cls(scaler, values["indicator"])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +60,8 @@ class Preprocessing:
             scalers' values; empty where all are scaled alike.
         season: rows in a season, whose naive forecast is the best of those that the step suggests
             on the training split; None if there is none, or it was never looked for.
+        derived: the inputs that no column holds.
+        calibration: of the run's forecasts, once it is trained; None without one.
     """
 
     schema: Schema
@@ -54,6 +71,8 @@ class Preprocessing:
     vocabularies: dict[str, Vocabulary]
     series: tuple[tuple[str, ...], ...] = ()
     season: int | None = None
+    derived: Derived = Derived()
+    calibration: Calibration | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Returns everything as plain JSON values."""
@@ -61,47 +80,76 @@ class Preprocessing:
             "schema": self.schema.to_dict(),
             "config": self.config.to_dict(),
             "step": self.step.to_dict(),
-            "reals": {
-                name: {"scaler": real.scaler.to_dict(), "indicator": real.indicator}
-                for name, real in self.reals.items()
-            },
+            "reals": {name: real.to_dict() for name, real in self.reals.items()},
             "vocabularies": {name: v.to_dict() for name, v in self.vocabularies.items()},
             "series": [list(name) for name in self.series],
             "season": self.season,
+            "derived": self.derived.to_dict(),
+            "calibration": self.calibration and self.calibration.to_dict(),
         }
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Preprocessing:
         """Makes the preprocessing from `to_dict`'s result."""
+        calibration = values.get("calibration")
         return cls(
             schema=Schema.from_dict(values["schema"]),
             config=DataConfig.from_dict(values["config"]),
             step=Step.from_dict(values["step"]),
-            reals={
-                name: RealVariable(Scaler.from_dict(real["scaler"]), real["indicator"])
-                for name, real in values["reals"].items()
-            },
+            reals={name: RealVariable.from_dict(real) for name, real in values["reals"].items()},
             vocabularies={
                 name: Vocabulary.from_dict(v) for name, v in values["vocabularies"].items()
             },
             # Written before ids had keys: the values themselves.
             series=tuple(tuple(map(key, name)) for name in values["series"]),
             season=values.get("season"),
+            derived=Derived.from_dict(values.get("derived", {})),
+            calibration=Calibration.from_dict(calibration) if calibration else None,
         )
 
     @property
-    def target_scaler(self) -> Scaler:
+    def target_scaler(self) -> Scaler | LocalScaler:
         """The scaling that forecasts are undone with."""
         return self.reals[self.schema.target].scaler
 
+    @property
+    def reach(self) -> int:
+        """Rows before a window that its inputs are made from, where there are so many."""
+        local = [s.reach for s in (real.scaler for real in self.reals.values()) if is_local(s)]
+        return max([0, *local, *self.derived.lags])
+
+    def describe(self) -> str:
+        """Returns in a line how the target is scaled and which inputs were made."""
+        config, scaler = self.config, self.target_scaler
+        if is_local(scaler):
+            kind = "median and quartiles" if scaler.robust else "mean and deviation"
+            scaling = f"each row by {kind} of the {scaler.steps} rows up to it"
+        elif self.series:
+            scaling = "each series by its training rows"
+        else:
+            scaling = "not at all" if config.scaling == "none" else "by all training rows"
+        made = [*self.derived.calendar, *self.derived.waves, *self.derived.lag_names("known")]
+        inputs = f"; inputs made: {', '.join(made)}" if made else ""
+        return f"target scaled {scaling}{inputs}"
+
     def real_columns(self, role: str) -> list[str]:
-        """Returns the real-valued columns of `static`, `known` or `observed`, in order."""
+        """Returns the real-valued columns of `static`, `known` or `observed`, in order.
+
+        Derived ones that are computed for each row follow; see `Derived.real`.
+        """
         target = [self.schema.target] if role == "observed" else []
-        return target + [c for c in getattr(self.schema, role) if c in self.reals]
+        own = [c for c in getattr(self.schema, role) if c in self.reals]
+        return target + own + list(self.derived.real(role))
+
+    def given_columns(self, role: str) -> list[str]:
+        """Returns the real-valued columns that are not made from the target, in order."""
+        made = self.derived.real(role) if role == "observed" else ()
+        return [column for column in self.real_columns(role) if column not in made]
 
     def categorical_columns(self, role: str) -> list[str]:
         """Returns the categorical columns of `static`, `known` or `observed`, in order."""
-        return [c for c in getattr(self.schema, role) if c in self.vocabularies]
+        own = [c for c in getattr(self.schema, role) if c in self.vocabularies]
+        return own + list(self.derived.categorical(role))
 
     def missing_values(self, role: str) -> MissingValues:
         """Returns how a role's real-valued columns become variables."""
@@ -114,7 +162,7 @@ class Preprocessing:
             names.append(column)
             if self.reals[column].indicator:
                 names.append(f"{column} is missing")
-        return names
+        return names + self.derived.lag_names(role)
 
     def variable_names(self) -> dict[str, list[str]]:
         """Returns the names of the model's variables in its order: static, history, future."""

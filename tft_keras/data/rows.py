@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tft_keras.data import columns
+from tft_keras.data import calendar, columns
 from tft_keras.data.layout import Layout
 from tft_keras.data.table import Table
 from tft_keras.errors import InputError
@@ -78,6 +78,18 @@ class Rows:
         """
         found = columns.categories(self.table, column)
         return self.layout.take(found.codes, -1), found.keys
+
+    def calendar_categories(self, name: str) -> tuple[np.ndarray, list[str]]:
+        """Returns a categorical calendar input as `categories` does."""
+        return calendar.categories(name, self._clock)
+
+    def calendar_wave(self, name: str) -> np.ndarray:
+        """Returns a real-valued calendar input, (rows,) float64."""
+        return calendar.wave(name, self._clock)
+
+    @property
+    def _clock(self) -> np.ndarray:
+        return self.layout.axis.wall_clock(self.layout.times)
 
     def static_reals(self, column: str) -> np.ndarray:
         """Reads a real-valued column that is constant in each series, missing values apart.

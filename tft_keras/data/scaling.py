@@ -13,6 +13,22 @@ _CONSTANT = 4 * np.finfo(np.float64).eps
 _LARGEST_LOG = 700.0
 
 
+def scale_by(values: Any, center: Any, scale: Any, log1p: bool, xp: Any = np) -> Any:
+    """Returns `(values - center) / scale`, of their logarithms if `log1p`; 0 where `scale` is 0."""
+    values = xp.log1p(values) if log1p else values
+    nothing = scale == 0
+    factor = xp.where(nothing, 0.0, 1.0 / xp.where(nothing, 1.0, scale))
+    scaled = values - center
+    scaled *= factor
+    return scaled
+
+
+def unscale_by(values: Any, center: Any, scale: Any, log1p: bool, xp: Any = np) -> Any:
+    """Undoes `scale_by`, in float64."""
+    result = xp.asarray(values, np.float64) * scale + center
+    return xp.expm1(xp.minimum(result, _LARGEST_LOG)) if log1p else result
+
+
 @dataclasses.dataclass(frozen=True)
 class Scaler:
     """Centres and scales a column; undone by `inverse`.
@@ -60,19 +76,11 @@ class Scaler:
         Returns:
             float64, the shape of `values`.
         """
-        center, scale = self.parameters(series, xp)
-        values = xp.log1p(values) if self.log1p else values
-        nothing = scale == 0
-        factor = xp.where(nothing, 0.0, 1.0 / xp.where(nothing, 1.0, scale))
-        scaled = values - center
-        scaled *= factor
-        return scaled
+        return scale_by(values, *self.parameters(series, xp), self.log1p, xp)
 
     def inverse(self, values: Any, series: Any, xp: Any = np) -> Any:
         """Undoes `forward`, in float64."""
-        center, scale = self.parameters(series, xp)
-        result = xp.asarray(values, np.float64) * scale + center
-        return xp.expm1(xp.minimum(result, _LARGEST_LOG)) if self.log1p else result
+        return unscale_by(values, *self.parameters(series, xp), self.log1p, xp)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the numbers as plain JSON values."""

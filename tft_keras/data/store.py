@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tft_keras.data.derived import STATISTICS
 from tft_keras.data.series import Series
 from tft_keras.data.times import TimeAxis
 
@@ -15,6 +16,7 @@ ROW_MATRICES = {
     "known_categorical": np.int32,
     "observed_real": np.float32,
     "observed_categorical": np.int32,
+    STATISTICS: np.float64,
 }
 
 
@@ -64,6 +66,8 @@ class Store:
             memory: the rows of a window are one contiguous piece. The first observed one is the
             target.
         known_categorical, observed_categorical: (rows, columns) int32.
+        target_statistics: (rows, 2) float64, the target's center and scale at each row with local
+            scaling; (rows, 0) without.
     """
 
     series: SeriesTable
@@ -73,6 +77,7 @@ class Store:
     known_categorical: np.ndarray
     observed_real: np.ndarray
     observed_categorical: np.ndarray
+    target_statistics: np.ndarray
 
     @property
     def rows(self) -> int:

@@ -12,7 +12,9 @@ import pyarrow as pa
 
 from tft_keras.config import input_name
 from tft_keras.data import batches
+from tft_keras.data.derived import lag_rows
 from tft_keras.data.preprocessing import Preprocessing
+from tft_keras.data.scaling import scale_by, unscale_by
 from tft_keras.data.store import Store
 from tft_keras.errors import InputError
 
@@ -92,7 +94,7 @@ class Windows:
         inputs = {
             "static_real": store.series.static_real[series],
             "static_categorical": store.series.static_categorical[series],
-            "known_real": self._reals("known", starts, steps),
+            "known_real": self._known_reals(starts, series),
             "known_categorical": _pieces(store.known_categorical, starts, steps),
             "observed_real": self._reals("observed", starts, self.encoder_steps),
             "observed_categorical": _pieces(store.observed_categorical, starts, self.encoder_steps),
@@ -205,9 +207,11 @@ class Windows:
             float64, the shape of `values`.
         """
         values = np.asarray(values)
-        place = self.store.series.scaling[self._series(self._first_rows(positions))]
-        place = place.reshape((-1,) + (1,) * (values.ndim - 1))
-        return self.preprocessing.target_scaler.inverse(values, place)
+        starts = self._first_rows(positions)
+        statistics = self._target_statistics(starts, self._series(starts))
+        shape = (-1,) + (1,) * (values.ndim - 1)
+        center, scale = (np.reshape(part, shape) for part in statistics)
+        return unscale_by(values, center, scale, self.preprocessing.target_scaler.log1p)
 
     def origins(self, which: str) -> np.ndarray:
         """Returns the positions of the windows at some of the forecast origins.
@@ -279,9 +283,49 @@ class Windows:
         return groups.take(pa.array(places)) if groups.num_columns else groups
 
     def _targets(self, starts: np.ndarray, series: np.ndarray) -> np.ndarray:
+        center, scale = self._target_statistics(starts, series)
         targets = self._future(self.store.target, starts)
-        place = self.store.series.scaling[series][:, None]
-        return self.preprocessing.target_scaler.forward(targets, place).astype(np.float32)
+        log1p = self.preprocessing.target_scaler.log1p
+        return scale_by(targets, center[:, None], scale[:, None], log1p).astype(np.float32)
+
+    def _target_statistics(
+        self, starts: np.ndarray, series: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Returns center and scale of each window's forecast, (batch,) float64."""
+        if self.preprocessing.derived.moves:
+            center, scale = self.store.target_statistics[starts + self.encoder_steps - 1].T
+            return center, scale
+        place = self.store.series.scaling[series]
+        center, scale = self.preprocessing.target_scaler.parameters(place)
+        return np.broadcast_to(center, place.shape), np.broadcast_to(scale, place.shape)
+
+    def _known_reals(self, starts: np.ndarray, series: np.ndarray) -> np.ndarray:
+        columns = self._reals("known", starts, self.encoder_steps + self.horizon)
+        if not self.preprocessing.derived.lags:
+            return columns
+        return np.concatenate([columns, self._lags(starts, series)], axis=2)
+
+    def _lags(self, starts: np.ndarray, series: np.ndarray) -> np.ndarray:
+        """Returns the target one season, or more, before each row; see `Derived.lags`.
+
+        Each is scaled as its row is; where nothing is known it is 0, the center.
+
+        Returns:
+            (batch, encoder_steps + horizon, lags) float32.
+        """
+        past, horizon = self.encoder_steps, self.horizon
+        origins = (starts + past)[:, None]
+        if self.preprocessing.derived.moves:
+            rows = np.minimum(np.arange(-past, horizon), -1)
+            center, scale = np.moveaxis(self.store.target_statistics[origins + rows], 2, 0)
+        else:
+            center, scale = (s[:, None] for s in self._target_statistics(starts, series))
+        lags = []
+        for season in self.preprocessing.derived.lags:
+            values = self._past_target(origins + lag_rows(season, past, horizon), origins)
+            scaled = scale_by(values, center, scale, self.preprocessing.target_scaler.log1p)
+            lags.append(np.nan_to_num(scaled, nan=0.0).astype(np.float32))
+        return np.stack(lags, axis=2)
 
     def _reals(self, role: str, starts: np.ndarray, steps: int) -> np.ndarray:
         columns = _pieces(getattr(self.store, input_name(role, "real")), starts, steps)

@@ -2,6 +2,7 @@
 
 from tft_keras.training.calibration import check_calibration
 from tft_keras.training.comparison import compare_accuracy
+from tft_keras.training.defaults import suited
 from tft_keras.training.finite_loss import NonFiniteLossError
 from tft_keras.training.initial_weights import check_load_model, load_model
 from tft_keras.training.model_building import build_model, compile_model
@@ -21,5 +22,6 @@ __all__ = [
     "compare_accuracy",
     "compile_model",
     "load_model",
+    "suited",
     "train",
 ]

@@ -13,8 +13,32 @@ class FusedAdam(keras.optimizers.Adam):
     A TFT has a hundred weights or more, most of them small. Keras writes some twenty operations for
     the update of each, which for a small model take longer than the model itself, to trace and to
     run; the fused kernel is one. Variables, settings and, up to rounding, results are those of
-    Keras' Adam.
+    Keras' Adam, but for the moving average of the weights (`use_ema`): it begins with a short
+    memory, that of a mean, so that a short training is not averaged with its start values.
     """
+
+    def build(self, var_list: list[tf.Variable]) -> None:
+        """Makes the optimizer's variables for these weights."""
+        super().build(var_list)
+        self._weights = list(var_list)
+
+    def swap_averages(self) -> None:
+        """Exchanges the weights and their moving averages; without averages it does nothing."""
+        if self.use_ema:
+            for weight, average in zip(
+                self._weights, self._model_variables_moving_average, strict=True
+            ):
+                kept = tf.identity(weight)
+                weight.assign(average)
+                average.assign(kept)
+
+    def start_averages(self) -> None:
+        """Begins the moving averages at the weights as they are now."""
+        if self.use_ema:
+            for weight, average in zip(
+                self._weights, self._model_variables_moving_average, strict=True
+            ):
+                average.assign(weight)
 
     def update_step(self, gradient: tf.Tensor, variable: tf.Variable) -> None:
         """Updates one weight; sparse gradients take Keras' own way."""
@@ -36,3 +60,19 @@ class FusedAdam(keras.optimizers.Adam):
             epsilon=tf.cast(self.epsilon, variable.dtype),
             grad=gradient,
         )
+
+    def _update_model_variables_moving_average(self, var_list: list[tf.Variable]) -> None:
+        if not self.use_ema:
+            return
+        step = tf.cast(self.iterations, tf.float32)
+        momentum = tf.minimum(self.ema_momentum, step / (step + 9))
+
+        def update(average: tf.Variable, weight: tf.Variable) -> None:
+            share = tf.cast(1 - momentum, average.dtype)
+            average.assign_add(share * (weight - average))
+
+        for weight in var_list:
+            average = self._model_variables_moving_average[self._index_dict[self._var_key(weight)]]
+            self._distribution_strategy.extended.update(
+                average, update, args=(weight,), group=False
+            )

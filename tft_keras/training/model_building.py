@@ -55,6 +55,8 @@ def compile_model(
     optimizer = FusedAdam(
         learning_rate=learning_rate(config.training, steps_per_epoch),
         global_clipnorm=config.training.max_gradient_norm,
+        use_ema=config.training.weight_averaging > 0,
+        ema_momentum=config.training.weight_averaging,
     )
     # Otherwise `fit` creates its variables while tracing, and must trace a second time.
     optimizer.build(model.trainable_variables)

@@ -25,7 +25,8 @@ class Run:
     """A folder holding all that one training wrote.
 
         config.json         RunConfig: schema and settings of data, model and training
-        preprocessing.json  everything fitted on the training rows: scaling, categories, names
+        preprocessing.json  everything fitted on the training rows: scaling, categories, names; and
+                            the calibration, once training has finished
         metrics.jsonl       one JSON object of metrics per completed epoch
         logs/               TensorBoard
         checkpoints/        tft_epoch_{N}: whole states, the best and the last are kept;
@@ -52,7 +53,7 @@ class Run:
         """
         run = cls(path, config)
         cls.check_free(path)
-        atomic.write_text(run.path / _PREPROCESSING, json.dumps(preprocessing.to_dict(), indent=1))
+        run.write_preprocessing(preprocessing)
         # Last: a folder with a config is a run, and a run is complete.
         run.write_config()
         return run
@@ -85,8 +86,13 @@ class Run:
         """Writes `config.json` anew."""
         atomic.write_text(self.path / _CONFIG, json.dumps(self.config.to_dict(), indent=1))
 
+    def write_preprocessing(self, preprocessing: Preprocessing) -> None:
+        """Writes `preprocessing.json` anew."""
+        content = json.dumps(preprocessing.to_dict(), indent=1)
+        atomic.write_text(self.path / _PREPROCESSING, content)
+
     def preprocessing(self) -> Preprocessing:
-        """Returns the preprocessing fitted when the run was made."""
+        """Returns the preprocessing fitted when the run was made, calibrated once it is trained."""
         return Preprocessing.from_dict(_read_json(self.path / _PREPROCESSING))
 
     def model(self) -> TemporalFusionTransformer:

@@ -6,6 +6,7 @@ import time
 
 import tf_keras as keras
 
+from tft_keras.training.averaging import averaged
 from tft_keras.training.run import Run
 from tft_keras.training.state import TrainingState
 
@@ -35,7 +36,8 @@ class StateSaver(keras.callbacks.Callback):
         metrics["learning_rate"] = float(keras.backend.get_value(self.model.optimizer.lr))
         metrics["seconds"] = round(time.monotonic() - self._began, 3)
         self.state = self.state.after_epoch(metrics)
-        self._run.checkpoints.save(self.model, self.state)
+        with averaged(self.model):
+            self._run.checkpoints.save(self.model, self.state)
         self._run.write_metrics(self.state)
         training = self._run.config.training
         if self.state.is_over(training.epochs, training.early_stopping_patience):

@@ -6,13 +6,16 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tf_keras as keras
 
 from tft_keras import atomic
 from tft_keras.config import TrainingConfig
-from tft_keras.data import PreparedData
+from tft_keras.data import PreparedData, Windows
+from tft_keras.data.calibration import fit_calibration
 from tft_keras.errors import InputError
 from tft_keras.model import TemporalFusionTransformer
+from tft_keras.training.averaging import AveragedWeights, averaged
 from tft_keras.training.calibration import FreezeLastEpochs, prepare_observers
 from tft_keras.training.checkpoints import load_weights
 from tft_keras.training.event_log import EventLog
@@ -22,6 +25,9 @@ from tft_keras.training.model_building import build_model, compile_model
 from tft_keras.training.run import Run
 from tft_keras.training.state import TrainingState
 from tft_keras.training.state_saver import StateSaver
+
+# Of the validation split, for the calibration.
+_CALIBRATION_WINDOWS = 8192
 
 
 def train(
@@ -57,6 +63,8 @@ def train(
     if not state.is_over(training.epochs, training.early_stopping_patience):
         state = _fit(run, data, model, state, steps, callbacks)
     load_weights(run.checkpoints.path(state.best_epoch), model)
+    if training.calibrate and len(data.validation):
+        _calibrate(run, data.validation, model)
     run.checkpoints.save_final(model, state.best_epoch)
     return model
 
@@ -75,7 +83,8 @@ def _restore(run: Run, data: PreparedData, model: TemporalFusionTransformer) -> 
     atomic.remove_leftovers(run.checkpoints.folder)
     last = run.checkpoints.last()
     if last is not None:
-        state = run.checkpoints.restore(model, last)
+        with averaged(model):
+            state = run.checkpoints.restore(model, last)
         # The process may have ended between writing this checkpoint and what follows from it.
         run.checkpoints.prune(state)
         run.write_metrics(state)
@@ -86,6 +95,7 @@ def _restore(run: Run, data: PreparedData, model: TemporalFusionTransformer) -> 
         copy_weights(load_model(run.config.load_model), model)
     if training.use_qat:
         prepare_observers(model, training, data.train)
+    model.optimizer.start_averages()
     if run.config.load_model and len(data.validation):
         # The weights that training starts from are its epoch 0: it never ends with worse ones.
         windows = _validation(data, training)["validation_data"]
@@ -121,11 +131,25 @@ def _fit(
         initial_epoch=state.epoch,
         epochs=training.epochs,
         steps_per_epoch=steps,
-        callbacks=[FiniteLoss(), saver, EventLog(run.logs, saver), *callbacks],
+        callbacks=[FiniteLoss(), AveragedWeights(), saver, EventLog(run.logs, saver), *callbacks],
         verbose=0,
         **_validation(data, training),
     )
     return saver.state
+
+
+def _calibrate(run: Run, windows: Windows, model: TemporalFusionTransformer) -> None:
+    """Fits the calibration on windows evenly spaced over the validation split."""
+    count = min(len(windows), _CALIBRATION_WINDOWS)
+    forecasts, targets = [], []
+    for inputs, part in windows.batches(256, windows_per_epoch=count):
+        forecasts.append(model.predict_on_batch(inputs))
+        targets.append(part)
+    independent = max(windows.series_count(), len(windows) / windows.horizon)
+    calibration = fit_calibration(
+        run.config.model.quantiles, np.concatenate(forecasts), np.concatenate(targets), independent
+    )
+    run.write_preprocessing(dataclasses.replace(run.preprocessing(), calibration=calibration))
 
 
 def _validation(data: PreparedData, training: TrainingConfig) -> dict[str, Any]:

@@ -235,6 +235,10 @@ def _settings(schema: Schema, options: BarOptions, gaps: str) -> dict[str, Any]:
         "horizon": options.horizon,
         "validation": options.split_share,
         "test": options.split_share,
+        # The features are scaled by their own past and tell the calendar of the exchange.
+        "scaling": "standard",
+        "calendar": "none",
+        "lags": "none",
     }
 
 
