@@ -10,7 +10,7 @@ import pytest
 from tests import runs
 from tft_keras.data.forecasts import forecast_batches
 from tft_keras.errors import InputError
-from tft_keras.evaluation import evaluate, seasonal_naive
+from tft_keras.evaluation import best_baseline, evaluate, seasonal_naive
 from tft_keras.metrics import ForecastMetrics
 from tft_keras.training import Run
 
@@ -61,7 +61,7 @@ def test_model_and_baselines_are_measured_on_the_same_cells(tiny_run, table):
 
 
 def test_the_models_measures_are_those_of_its_forecasts(tiny_run, table):
-    windows = runs.prepared().test
+    windows = dataclasses.replace(runs.prepared().test, preprocessing=tiny_run.preprocessing())
     metrics = ForecastMetrics((0.1, 0.5, 0.9), horizon=3)
     for positions, values in forecast_batches(tiny_run.model().predict_on_batch, windows, 7):
         metrics.update(windows.actuals(positions), values)
@@ -95,6 +95,33 @@ def test_the_baselines_errors_by_hand(tiny_run, table):
     assert results["seasonal naive"]["mae"] == pytest.approx(np.mean(seasonal))
     # The weekly pattern is in the data.
     assert results["seasonal naive"]["mae"] < results["last value"]["mae"]
+
+
+def test_a_baselines_interval_is_that_of_its_errors_on_the_validation_split(tiny_run, table):
+    data = runs.prepared()
+
+    def naive(windows):
+        positions = np.arange(len(windows))
+        center, scale = np.moveaxis(windows.unscale(positions, [[0.0, 1.0]] * len(positions)), 1, 0)
+        last = windows.last_value(positions)[:, None]
+        return last, windows.actuals(positions), center[:, None], (scale - center)[:, None]
+
+    last, actual, _, spread = naive(data.validation)
+    errors = (actual - last) / spread
+    low, high = np.nanquantile(errors, (0.1, 0.9), axis=0)
+    last, actual, _, spread = naive(data.test)
+    inside = (actual >= last + low * spread) & (actual <= last + high * spread)
+    found = evaluate(tiny_run, table, splits=["test"])["test"]["last value"]
+    assert found["coverage"] == pytest.approx(inside[~np.isnan(actual)].mean())
+    # The median stays the forecast that the name says.
+    assert found["mae"] == pytest.approx(np.nanmean(np.abs(actual - last)))
+
+
+def test_a_model_that_loses_is_named():
+    results = {name: {"wql": wql} for name, wql in (("model", 0.5), ("last value", 0.6))}
+    assert best_baseline(results) is None
+    assert best_baseline(results | {"seasonal naive": {"wql": 0.4}}) == "seasonal naive"
+    assert best_baseline({"model": {"wql": None}, "last value": {"wql": None}}) is None
 
 
 def test_the_season_is_guessed_from_the_step(tiny_run, table):

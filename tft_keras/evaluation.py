@@ -10,16 +10,19 @@ import numpy as np
 import pyarrow as pa
 
 from tft_keras.data import Windows, prepare_again
+from tft_keras.data.calibration import Calibration, fit_calibration
 from tft_keras.data.forecasts import Predict, forecast_batches
 from tft_keras.data.seasons import seasonal_naive
 from tft_keras.errors import InputError, nearest
-from tft_keras.metrics import ForecastMetrics
+from tft_keras.metrics import ForecastMetrics, median_place
 from tft_keras.training.run import Run
 
 SPLITS = ("train", "validation", "test")
 MODEL = "model"
 LAST_VALUE = "last value"
 SEASONAL_NAIVE = "seasonal naive"
+# Whose errors are looked at for a baseline's interval.
+_INTERVAL_WINDOWS = 8192
 
 
 def evaluate(
@@ -43,8 +46,9 @@ def evaluate(
 
     Returns:
         `{split: {"model" | "last value" | "seasonal naive": ForecastMetrics.result()}}`, leaving
-        out splits without windows. The seasonal naive's has its `season`, too; it is left out where
-        there is no season.
+        out splits without windows. The baselines' intervals come from their errors on the
+        validation split, or without one on the training split. The seasonal naive's has its
+        `season`, too; it is left out where there is no season.
 
     Raises:
         InputError: a split's name is wrong, or there is no window to measure on.
@@ -55,8 +59,9 @@ def evaluate(
     predict = run.model().predict_on_batch
     season = season or data.preprocessing.season
     quantiles = run.config.model.quantiles
+    earlier = data.validation if len(data.validation) else data.train
     results = {
-        split: measure(predict, quantiles, windows, season, batch_size, origins)
+        split: measure(predict, quantiles, windows, season, batch_size, origins, earlier)
         for split in splits
         if len(windows := getattr(data, split))
     }
@@ -87,6 +92,7 @@ def measure(
     season: int | None,
     batch_size: int = 256,
     origins: str = "all",
+    earlier: Windows | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Returns the measures of the model and of both baselines on the same windows.
 
@@ -97,27 +103,62 @@ def measure(
         season: rows in a season; None leaves the seasonal naive forecast out.
         batch_size: windows per step.
         origins: which windows count; see `Windows.origins`.
+        earlier: windows whose errors give the baselines an interval; without any they have none.
     """
-    horizon, chosen = windows.horizon, windows.origins(origins)
-    collected = {
-        MODEL: ForecastMetrics(quantiles, horizon),
-        LAST_VALUE: ForecastMetrics(quantiles, horizon, point=True),
+    chosen = windows.origins(origins)
+    baselines = {LAST_VALUE: None} | ({SEASONAL_NAIVE: season} if season else {})
+    intervals = {
+        name: _interval(earlier, quantiles, rows) if earlier and len(earlier) else None
+        for name, rows in baselines.items()
     }
-    if season:
-        collected[SEASONAL_NAIVE] = ForecastMetrics(quantiles, horizon, point=True)
+    collected = {MODEL: ForecastMetrics(quantiles, windows.horizon)} | {
+        name: ForecastMetrics(quantiles, windows.horizon, point=interval is None)
+        for name, interval in intervals.items()
+    }
     for positions, forecast in forecast_batches(predict, windows, batch_size, chosen):
-        last = np.repeat(windows.last_value(positions)[:, None], horizon, axis=1)
+        last = _naive(windows, positions, None)
         # A window without any past target has no baseline; it counts for none of the three.
         actual = np.where(np.isnan(last), np.nan, windows.actuals(positions))
         collected[MODEL].update(actual, forecast)
-        collected[LAST_VALUE].update(actual, last)
-        if season:
-            seasonal = seasonal_naive(windows, positions, season, last)
-            collected[SEASONAL_NAIVE].update(actual, seasonal)
+        for name, rows in baselines.items():
+            naive = _naive(windows, positions, rows)
+            if intervals[name]:
+                scaled = windows.scale(positions, naive)[..., None]
+                naive = windows.unscale(positions, intervals[name].apply(scaled))
+            collected[name].update(actual, naive)
     results = {name: metrics.result() for name, metrics in collected.items()}
     if season:
         results[SEASONAL_NAIVE]["season"] = season
     return results
+
+
+def _naive(windows: Windows, positions: np.ndarray, season: int | None) -> np.ndarray:
+    """Returns the last value, or that of a season before, (batch, horizon)."""
+    last = np.repeat(windows.last_value(positions)[:, None], windows.horizon, axis=1)
+    return seasonal_naive(windows, positions, season, last) if season else last
+
+
+def _interval(windows: Windows, quantiles: Sequence[float], season: int | None) -> Calibration:
+    """Returns what makes a naive forecast one of quantiles: those of its scaled errors.
+
+    The median is left as it is.
+    """
+    count = min(len(windows), _INTERVAL_WINDOWS)
+    positions = np.arange(count) * len(windows) // count
+    naive = windows.scale(positions, _naive(windows, positions, season))
+    forecasts = np.repeat(naive[..., None], len(quantiles), axis=-1)
+    known = np.where(np.isnan(naive), np.nan, windows.targets(positions))
+    errors = fit_calibration(tuple(quantiles), forecasts, known, np.inf)
+    offsets = np.array(errors.offsets)
+    offsets[:, median_place(quantiles)] = 0
+    return Calibration(tuple(map(tuple, offsets.tolist())))
+
+
+def best_baseline(results: dict[str, Any]) -> str | None:
+    """Returns the baseline that beats the model by the weighted quantile loss, if one does."""
+    others = {n: r["wql"] for n, r in results.items() if n != MODEL and r["wql"] is not None}
+    best = min(others, key=others.__getitem__, default=None)
+    return best if best and others[best] < (results[MODEL]["wql"] or 0) else None
 
 
 def _check(splits: Sequence[str], season: int | None) -> None:

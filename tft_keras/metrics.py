@@ -25,6 +25,7 @@ class ForecastMetrics:
 
         quantile_loss[q]   mean of max(q (y - f_q), (q - 1) (y - f_q))     paper, equation 25
         q_risk[q]          2 x sum of the quantile losses / sum of |y|     paper, equation 26
+        wql                mean of the q-risks, the weighted quantile loss
         mae, rmse          of m
         smape              mean of 2 |y - m| / (|y| + |m|), between 0 and 2; 0 where both are 0
         coverage           share of y between the lowest and the highest quantile, both included;
@@ -95,6 +96,7 @@ class ForecastMetrics:
             "cells": int(cells),
             "quantile_loss": self._by_quantile(_share(loss, cells) for loss in losses),
             "q_risk": self._by_quantile(_share(2 * loss, sums["magnitude"]) for loss in losses),
+            "wql": _share(2 * losses.mean(), sums["magnitude"]),
             "mae": _share(sums["absolute"], cells),
             "rmse": None if cells == 0 else float(np.sqrt(sums["squared"] / cells)),
             "smape": _share(sums["symmetric"], cells),
@@ -144,14 +146,14 @@ def table(split: str, results: Mapping[str, Mapping[str, Any]], steps: bool = Tr
 def _header(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
     quantiles = next(iter(results.values()))["q_risk"]
     names = [f"loss {q}" for q in quantiles] + [f"q-risk {q}" for q in quantiles]
-    return ["step", "forecast", *names, "MAE", "RMSE", "SMAPE", "coverage", "crossing"]
+    return ["step", "forecast", *names, "WQL", "MAE", "RMSE", "SMAPE", "coverage", "crossing"]
 
 
 def _row(step: str, name: str, measures: Mapping[str, Any]) -> list[str]:
     values = [
         *measures["quantile_loss"].values(),
         *measures["q_risk"].values(),
-        *(measures[key] for key in ("mae", "rmse", "smape", "coverage", "crossing")),
+        *(measures[key] for key in ("wql", "mae", "rmse", "smape", "coverage", "crossing")),
     ]
     return [step, name, *("-" if value is None else f"{value:.4g}" for value in values)]
 

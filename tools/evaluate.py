@@ -1,8 +1,9 @@
 """Measures a run's forecasts beside two that need no model: last value and seasonal naive.
 
   python -m tools.evaluate --run_dir runs/mine
-Per split, over all horizon steps and for each: quantile losses, normalized q-risk, MAE, RMSE,
-SMAPE, coverage of the interval between the outer quantiles, share of crossing quantiles.
+Per split, over all horizon steps and for each: quantile losses, normalized q-risk and their mean
+(WQL), MAE, RMSE, SMAPE, coverage of the interval between the outer quantiles, share of crossing
+quantiles. The baselines' intervals are their errors' on the validation split.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def main(flags: command.Values) -> None:
     command.require_positive(flags, "batch_size")
     command.import_tensorflow()
     from tft_keras import atomic
-    from tft_keras.evaluation import evaluate
+    from tft_keras.evaluation import best_baseline, evaluate
     from tft_keras.metrics import table
     from tft_keras.training import Run
 
@@ -59,6 +60,9 @@ def main(flags: command.Values) -> None:
     )
     print("\n\n".join(table(split, measures, flags.steps) for split, measures in results.items()))
     print(_season(results, flags))
+    for split, measures in results.items():
+        if better := best_baseline(measures):
+            print(f"do not use this model: on the {split} split the {better} has a lower WQL")
     if flags.json_file:
         atomic.write_text(flags.json_file, json.dumps(results, indent=1) + "\n")
 

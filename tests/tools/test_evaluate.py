@@ -29,13 +29,17 @@ def test_table_and_json(tiny_run, tmp_path, capsys):
     model = next(line for line in lines if line.split()[:2] == ["all", "model"])
     assert f"{results['validation']['model']['mae']:.4g}" in model.split()
     # All steps together and three steps, three forecasts each, two splits, each with two titles.
-    assert len([line for line in lines if line]) == 2 * (4 * 3 + 2) + 1
-    assert lines[-1] == "season: 7 rows, the best on the training split"
+    # The linear model has not learned the week: a warning for each split.
+    assert len([line for line in lines if line]) == 2 * (4 * 3 + 2) + 1 + 2
+    assert lines[-3] == "season: 7 rows, the best on the training split"
 
 
 def test_without_the_steps(tiny_run, capsys):
     assert _run(f"--run_dir={tiny_run.path}", "--nosteps", "--splits=test") == 0
-    assert len(capsys.readouterr().out.splitlines()) == 2 + 3 + 1
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2 + 3 + 1
+    # The linear model has not learned the week.
+    assert last == "do not use this model: on the test split the seasonal naive has a lower WQL"
 
 
 def test_one_origin_a_series(tiny_run, tmp_path):

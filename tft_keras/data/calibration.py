@@ -63,5 +63,5 @@ def fit_calibration(
         differences = targets[there, step, None].astype(np.float64) - forecasts[there, step]
         for place, quantile in enumerate(quantiles):
             offsets[step, place] = np.quantile(differences[:, place], quantile)
-    offsets *= independent / (independent + _DOUBT)
+    offsets *= 1 / (1 + _DOUBT / independent)
     return Calibration(tuple(tuple(map(float, step)) for step in offsets))

@@ -196,6 +196,10 @@ class Windows:
         origins = self._first_rows(positions)[:, None] + self.encoder_steps
         return self._past_target(origins + np.arange(-steps, 0), origins)
 
+    def scale(self, positions: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Takes values in the target's own units to scaled ones; undoes `unscale`."""
+        return scale_by(np.asarray(values), *self._scaling(positions, np.ndim(values)))
+
     def unscale(self, positions: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Takes scaled values to the target's own units.
 
@@ -206,12 +210,14 @@ class Windows:
         Returns:
             float64, the shape of `values`.
         """
-        values = np.asarray(values)
+        return unscale_by(np.asarray(values), *self._scaling(positions, np.ndim(values)))
+
+    def _scaling(self, positions: np.ndarray, axes: int) -> tuple[np.ndarray, np.ndarray, bool]:
+        """Returns center and scale of each window, with so many axes, and whether log1p is used."""
         starts = self._first_rows(positions)
         statistics = self._target_statistics(starts, self._series(starts))
-        shape = (-1,) + (1,) * (values.ndim - 1)
-        center, scale = (np.reshape(part, shape) for part in statistics)
-        return unscale_by(values, center, scale, self.preprocessing.target_scaler.log1p)
+        center, scale = (np.reshape(part, (-1,) + (1,) * (axes - 1)) for part in statistics)
+        return center, scale, self.preprocessing.target_scaler.log1p
 
     def origins(self, which: str) -> np.ndarray:
         """Returns the positions of the windows at some of the forecast origins.
