@@ -95,18 +95,22 @@ class ExportedModel:
         }
         return dequantize(self._run(**stored)["quantiles"], self._output)
 
-    def forecast(self, source: Any, batch_size: int = 256) -> pa.Table:
+    def forecast(
+        self, source: Any, batch_size: int = 256, quantiles: tuple[float, ...] = ()
+    ) -> pa.Table:
         """Forecasts the horizon after the last target of every series in a table.
 
         Args:
             source: path of a parquet file, folder or glob, or a table, as for `tools.forecast`.
             batch_size: windows gathered at once.
+            quantiles: those wanted, interpolated between those trained, which are the default.
 
         Raises:
             InputError: the table does not fit the model.
         """
         windows = forecast_windows(source, self.preprocessing)
-        return forecast_table(self.predict, windows, self.manifest["quantiles"], batch_size)
+        trained = self.manifest["quantiles"]
+        return forecast_table(self.predict, windows, trained, batch_size, quantiles)
 
 
 def _filled(array: np.ndarray, size: int) -> np.ndarray:
@@ -155,6 +159,13 @@ def read_manifest(folder: pathlib.Path) -> dict[str, Any]:
         ) from None
 
 
+def _numbers(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"numbers by commas. Received: {text!r}.") from None
+
+
 def main(arguments: list[str] | None = None, folder: str | None = None) -> int:
     """Runs the command and returns its exit status.
 
@@ -167,13 +178,19 @@ def main(arguments: list[str] | None = None, folder: str | None = None) -> int:
     parser.add_argument("--parquet_file", required=True, help="Table with the past, and the known.")
     parser.add_argument("--output", required=True, help="Parquet file to write.")
     parser.add_argument("--format", help=f"{INT8} or {FLOAT32}; by default int8 if it is there.")
+    parser.add_argument(
+        "--quantiles",
+        type=_numbers,
+        default=(),
+        help="Quantiles to write, by commas, interpolated between those trained (the default).",
+    )
     parser.add_argument("--threads", type=int, default=1, help="Threads to use.")
     flags = parser.parse_args(arguments)
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
         try:
             model = ExportedModel(flags.model, flags.format, flags.threads)
-            table = model.forecast(flags.parquet_file)
+            table = model.forecast(flags.parquet_file, quantiles=flags.quantiles)
             with atomic.replacing(flags.output) as temporary:
                 pq.write_table(table, temporary)
         except (InputError, OSError) as error:

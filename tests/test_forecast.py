@@ -33,7 +33,8 @@ def test_values_are_in_the_targets_units(tiny_run):
     result = forecast(tiny_run, table)
     windows = forecast_windows(table, tiny_run.preprocessing())
     inputs, _ = windows.gather(np.arange(2))
-    scaled = tiny_run.model()(inputs).numpy()
+    scaled = tiny_run.model()(inputs).numpy() + windows.preprocessing.calibration.offsets
+    scaled = np.sort(scaled, axis=-1)
     # Undone by hand: a line through two points that the windows themselves give.
     zero, one = (windows.unscale(np.arange(2), np.full((2, 3, 3), v)) for v in (0.0, 1.0))
     expected = zero + scaled * (one - zero)
@@ -63,3 +64,16 @@ def test_known_inputs_missing_over_the_horizon_are_an_error(tiny_run):
     table = runs.future_table().filter(pc.less(pc.field("day"), datetime.date(2024, 2, 8)))
     with pytest.raises(InputError, match=r"promotion, weekday.*Received: .*store='north'"):
         forecast(tiny_run, table)
+
+
+def test_other_quantiles_lie_between_those_trained(tiny_run):
+    table = runs.future_table()
+    trained = forecast(tiny_run, table)
+    low, middle = (trained[name].to_numpy() for name in ("q0.1", "q0.5"))
+    result = forecast(tiny_run, table, quantiles=(0.5, 0.2, 0.9))
+    assert result.column_names[3:] == ["q0.2", "q0.5", "q0.9"]
+    np.testing.assert_allclose(result["q0.2"].to_numpy(), low + (middle - low) / 4, rtol=1e-6)
+    for name in ("q0.5", "q0.9"):
+        np.testing.assert_array_equal(result[name].to_numpy(), trained[name].to_numpy())
+    with pytest.raises(InputError, match=r"trained, 0\.1 and 0\.9\. Received: 0\.95\."):
+        forecast(tiny_run, table, quantiles=(0.5, 0.95))

@@ -22,6 +22,9 @@ with FLAGS.group("Input and output"):
 with FLAGS.group("Forecasting"):
     FLAGS.integer("plot_series", 4, "Series to draw, the first ones in the table's order.")
     FLAGS.integer("batch_size", 256, "Windows per step.")
+    FLAGS.numbers(
+        "quantiles", (), "Quantiles to write, interpolated between those trained (the default)."
+    )
 
 
 def main(flags: command.Values) -> None:
@@ -46,7 +49,7 @@ def main(flags: command.Values) -> None:
 
     run = Run.open(flags.run_dir)
     windows = forecast_windows(flags.parquet_file, run.preprocessing())
-    forecasts = forecast_table(run, windows, flags.batch_size)
+    forecasts = forecast_table(run, windows, flags.batch_size, flags.quantiles)
     with atomic.replacing(flags.output) as temporary:
         pq.write_table(forecasts, temporary)
     print(f"{pathlib.Path(flags.output)}: {forecasts.num_rows:,} rows, {len(windows):,} series")

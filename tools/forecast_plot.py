@@ -48,9 +48,7 @@ def draw(run: Any, windows: Any, forecasts: Any, count: int, path: pathlib.Path)
     ahead = windows.wall_clock(windows.times(positions))
     for index, (panel, series) in enumerate(zip(panels, windows.series(positions), strict=True)):
         _draw_history(panel, past_times[index], past[index])
-        _draw_forecast(
-            panel, ahead[index], _rows_of(forecasts, run, index), run.config.model.quantiles
-        )
+        _draw_forecast(panel, ahead[index], *_rows_of(forecasts, run, index))
         if np.issubdtype(ahead.dtype, np.datetime64):
             panel.xaxis.set_major_formatter(ConciseDateFormatter(panel.xaxis.get_major_locator()))
         panel.set_title(", ".join(map(str, series)), loc="left", fontsize=9)
@@ -61,12 +59,13 @@ def draw(run: Any, windows: Any, forecasts: Any, count: int, path: pathlib.Path)
     figure.savefig(path, dpi=130, format="png")
 
 
-def _rows_of(forecasts: Any, run: Any, index: int) -> np.ndarray:
-    """Returns the forecasts of one series, (horizon, quantiles)."""
+def _rows_of(forecasts: Any, run: Any, index: int) -> tuple[np.ndarray, list[float]]:
+    """Returns the forecasts of one series, (horizon, quantiles), and which quantiles they are."""
     horizon = run.config.model.horizon
     rows = forecasts.slice(index * horizon, horizon)
-    columns = [rows[f"q{quantile:g}"].to_numpy() for quantile in run.config.model.quantiles]
-    return np.stack(columns, axis=-1)
+    names = rows.column_names[rows.column_names.index("step") + 1 :]
+    values = np.stack([rows[name].to_numpy() for name in names], axis=-1)
+    return values, [float(name.removeprefix("q")) for name in names]
 
 
 def _draw_history(panel: Any, times: np.ndarray, values: np.ndarray) -> None:

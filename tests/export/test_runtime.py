@@ -64,6 +64,16 @@ def test_the_command_needs_no_tensorflow(exported, new_table, tmp_path):
     assert pq.read_table(output).num_rows == 6
 
 
+def test_other_quantiles_by_the_command(exported, new_table, tmp_path, capsys):
+    arguments = [f"--model={exported[0]}", f"--parquet_file={new_table}"]
+    output = tmp_path / "f.parquet"
+    assert main([*arguments, f"--output={output}", "--quantiles=0.3,0.5"]) == 0
+    assert pq.read_table(output).column_names == ["store", "day", "step", "q0.3", "q0.5"]
+    assert main([*arguments, f"--output={tmp_path / 'g'}", "--quantiles=0.01"]) == 1
+    assert "between those trained, 0.1 and 0.9. Received: 0.01." in capsys.readouterr().err
+    assert not (tmp_path / "g").exists()
+
+
 def test_the_folder_forecasts_where_this_library_is_not(exported, new_table, tmp_path):
     """An environment that sees the runtime's packages, and what they need, but nothing else."""
     packages = tmp_path / "packages"

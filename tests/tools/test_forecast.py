@@ -42,6 +42,14 @@ def test_a_picture_is_drawn(tmp_path, arguments):
     assert content.startswith(b"\x89PNG") and len(content) > 5000
 
 
+def test_other_quantiles_are_written_and_drawn(tmp_path, arguments):
+    pytest.importorskip("matplotlib")
+    assert _run(*arguments, "--quantiles=0.25,0.5,0.75", f"--plot={tmp_path / 'g.png'}") == 0
+    assert (tmp_path / "g.png").read_bytes().startswith(b"\x89PNG")
+    names = pq.read_table(tmp_path / "f.parquet").column_names
+    assert names == ["store", "day", "step", "q0.25", "q0.5", "q0.75"]
+
+
 def test_known_inputs_that_are_missing_leave_no_file(tmp_path, arguments, capsys):
     pq.write_table(runs.future_table().slice(0, 39), tmp_path / "new.parquet")
     assert _run(*arguments) == 1

@@ -59,18 +59,58 @@ def _check_finite(windows: Windows, positions: np.ndarray, forecast: np.ndarray)
         )
 
 
+def interpolated(
+    forecast: np.ndarray, trained: Sequence[float], asked: Sequence[float]
+) -> np.ndarray:
+    """Returns other quantiles than those trained, on straight lines between their neighbours.
+
+    Args:
+        forecast: (..., trained), rising.
+        trained: the quantiles forecast.
+        asked: those wanted, between the lowest and the highest of them.
+
+    Raises:
+        InputError: one of them lies outside.
+    """
+    outside = [q for q in asked if not trained[0] <= q <= trained[-1]]
+    if outside or not len(asked):
+        raise InputError(
+            f"Quantiles are interpolated between those trained, {trained[0]:g} and "
+            f"{trained[-1]:g}. Received: {', '.join(f'{q:g}' for q in outside) or 'none'}. "
+            "Ask for others, or train with more quantiles."
+        )
+    upper = np.clip(np.searchsorted(trained, asked), 1, max(len(trained) - 1, 1))
+    if len(trained) == 1:
+        return forecast
+    known = np.asarray(trained, np.float64)
+    weight = (np.asarray(asked) - known[upper - 1]) / (known[upper] - known[upper - 1])
+    low, high = forecast[..., upper - 1], forecast[..., upper]
+    # A quantile that was trained stays what it is, to the last bit.
+    return np.where(weight == 1, high, low + weight * (high - low))
+
+
 def forecast_table(
-    predict: Predict, windows: Windows, quantiles: Sequence[float], batch_size: int
+    predict: Predict,
+    windows: Windows,
+    quantiles: Sequence[float],
+    batch_size: int,
+    asked: Sequence[float] = (),
 ) -> pa.Table:
     """Returns one row per window and horizon step.
+
+    Args:
+        quantiles: that `predict` forecasts.
+        asked: those wanted, by default the same; see `interpolated`.
 
     Returns:
         The group and time columns in the types they have in the table, `step` (from 1) and one
         column `q<quantile>` per quantile, in the target's units.
 
     Raises:
-        InputError: there is no window.
+        InputError: there is no window, or a quantile lies outside of those forecast.
     """
+    asked = sorted(set(asked)) or quantiles
+    interpolated(np.zeros(len(quantiles)), quantiles, asked)  # what is wrong is said at once
     if not len(windows):
         raise InputError(
             "A forecast needs a series with encoder_steps rows. Received: a table without one, "
@@ -79,12 +119,13 @@ def forecast_table(
     batches = list(forecast_batches(predict, windows, batch_size))
     positions = np.concatenate([positions for positions, _ in batches])
     values = np.concatenate([forecast for _, forecast in batches])
+    values = interpolated(values, quantiles, asked)
     horizon, schema = values.shape[1], windows.preprocessing.schema
     rows = np.repeat(positions, horizon)
     groups = windows.group_columns(rows)
     columns = {name: groups[name] for name in schema.group}
     columns[schema.time] = windows.time_column(positions)
     columns["step"] = np.tile(np.arange(1, horizon + 1, dtype=np.int32), len(positions))
-    for index, quantile in enumerate(quantiles):
+    for index, quantile in enumerate(asked):
         columns[f"q{quantile:g}"] = values[..., index].reshape(-1)
     return pa.table(columns)
