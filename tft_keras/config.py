@@ -195,6 +195,8 @@ class DataConfig(Config):
         local_observed: scale the observed columns locally, too.
         calendar: `auto` (hour, weekday, month and so on become known inputs, as they suit the
             step) or `none`.
+        holidays: country (`DE`) or part of one (`DE-BY`) whose public holidays, and the days before
+            and after, become a known input; none by default.
         lags: `auto` (the target one season before, and what else is known of it, becomes a known
             input, for each season that the step suggests) or `none`.
         target_log1p: forecast log(1 + target); needs a target that is never negative.
@@ -221,6 +223,7 @@ class DataConfig(Config):
     local_statistics: str = "mean_std"
     local_observed: bool = False
     calendar: str = "auto"
+    holidays: str | None = None
     lags: str = "auto"
     target_log1p: bool = False
     validation: float | int | str = 0.1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,9 @@ import pytest
 from tft_keras.config import DataConfig
 from tft_keras.data import Schema, forecast_windows, prepare
 from tft_keras.data.calendar import calendar_inputs, categories, wave
+from tft_keras.data.public_holidays import check_country
 from tft_keras.data.steps import DAY, HOUR, WEEK, Step
+from tft_keras.errors import InputError
 
 from .tables import PLAIN
 
@@ -108,3 +111,55 @@ def test_a_column_of_the_table_goes_first():
     assert data.preprocessing.variable_names()["future"] == ["weekday", "hour of day"]
     none = prepare(table, schema, dataclasses.replace(CONFIG, calendar="none"))
     assert none.preprocessing.variable_names()["future"] == ["weekday"]
+
+
+def test_holidays_and_the_days_around_them():
+    days = pd.date_range("2024-09-25", periods=140).to_numpy()
+    codes, keys = categories("holiday in DE-BY", days)
+    found = {str(day)[:10]: keys[code] for day, code in zip(days, codes, strict=True)}
+    # Unity Day, and All Saints' Day, which is one in Bavaria, not in Berlin.
+    assert [found[f"2024-10-0{day}"] for day in (1, 2, 3, 4, 5)] == [
+        *("other day", "day before", "holiday", "day after", "other day")
+    ]
+    assert found["2024-11-01"] == "holiday"
+    # Of a day between two, the next one counts; at the year's end the next year's.
+    assert [found[f"2024-12-{day}"] for day in (24, 25, 26, 27, 31)] == [
+        *("day before", "holiday", "holiday", "day after", "day before")
+    ]
+    berlin, _ = categories("holiday in DE-BE", days)
+    assert keys[berlin[list(found).index("2024-11-01")]] == "other day"
+
+
+def test_windows_have_holidays_of_the_zones_days():
+    table = _hours("America/New_York", 24 * 150)
+    config = dataclasses.replace(CONFIG, calendar="none", holidays="US")
+    data = prepare(table, Schema("y", "t"), config)
+    assert data.preprocessing.variable_names()["future"] == ["holiday in US"]
+    vocabulary = data.preprocessing.vocabularies["holiday in US"]
+    memorial_day = np.flatnonzero(table["t"].dt.strftime("%m-%d") == "05-27")
+    inputs, _ = data.train.gather([memorial_day[0]])
+    codes = inputs["known_categorical"][0, :, 0]
+    expected = vocabulary.encode(np.arange(2, dtype=np.int32), ["holiday", "day after"])
+    np.testing.assert_array_equal(codes, np.repeat(expected, [24, 6]))
+
+
+@pytest.mark.parametrize(
+    ("country", "freq", "message"),
+    [
+        ("DEU-XX", "D", r"holidays='DEU-XX'"),
+        ("DE-XX", "D", r"such as DE-BY\. Received: holidays='DE-XX'"),
+        ("DE", "W", r"at most a day apart\. Received: holidays='DE' with a step of 1 week"),
+    ],
+)
+def test_holidays_that_cannot_be(country, freq, message):
+    times = pd.date_range("2024-01-01", periods=200, freq=freq)
+    table = pd.DataFrame({"t": times, "y": np.arange(200.0)})
+    config = dataclasses.replace(CONFIG, holidays=country)
+    with pytest.raises(InputError, match=message):
+        prepare(table, Schema("y", "t"), config)
+
+
+def test_without_the_package_the_way_out_is_said(monkeypatch):
+    monkeypatch.setitem(sys.modules, "holidays", None)
+    with pytest.raises(InputError, match=r"pip install 'tft-keras\[holidays\]'"):
+        check_country("DE")

@@ -7,7 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tft_keras.data import public_holidays
 from tft_keras.data.steps import DAY, HOUR, WEEK, Step
+from tft_keras.errors import InputError
 
 _MINUTE = HOUR // 60
 _YEAR = 365 * DAY + DAY // 4
@@ -70,6 +72,21 @@ def calendar_inputs(step: Step, span: int) -> tuple[tuple[str, ...], tuple[str, 
     return categorical, waves
 
 
+def holiday_input(step: Step, country: str) -> str:
+    """Returns the name of the categorical input that tells holidays.
+
+    Raises:
+        InputError: the country is not known, or rows are more than a day apart.
+    """
+    if step.unit != "nanoseconds" or step.size > DAY:
+        raise InputError(
+            "Holidays need rows at most a day apart. "
+            f"Received: holidays={country!r} with a step of {step}. Leave them out."
+        )
+    public_holidays.check_country(country)
+    return f"{public_holidays.PREFIX}{country}"
+
+
 def _names(step: Step) -> list[str]:
     if step.unit == "index":
         return []
@@ -89,9 +106,11 @@ def categories(name: str, times: np.ndarray) -> tuple[np.ndarray, list[str]]:
     """Returns a categorical calendar input as `Rows.categories` gives one of the table.
 
     Args:
-        name: of one that `calendar_inputs` gives.
+        name: of one that `calendar_inputs` or `holiday_input` gives.
         times: (rows,) datetime64 on the clocks of the table's zone.
     """
+    if name.startswith(public_holidays.PREFIX):
+        return public_holidays.holiday_categories(name, times)
     part = _PARTS[name]
     return part.read(times).astype(np.int32), [str(value) for value in range(part.count)]
 

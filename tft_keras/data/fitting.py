@@ -10,7 +10,7 @@ import warnings
 import numpy as np
 
 from tft_keras.config import ROLES, DataConfig
-from tft_keras.data.calendar import calendar_inputs
+from tft_keras.data.calendar import calendar_inputs, holiday_input
 from tft_keras.data.derived import LEVEL_MOVED, SPREAD_MOVED, Derived
 from tft_keras.data.layout import Layout
 from tft_keras.data.local_scaling import fit_local_scaler
@@ -229,6 +229,8 @@ class Fitting(Fit):
                 tuple(name for name in names if name not in own)
                 for names in calendar_inputs(step, span)
             )
+        if config.holidays:
+            calendar = (*calendar, holiday_input(step, config.holidays))
         lags = ()
         if config.lags == "auto":
             age = rows - layout.first_of_segment(rows)
