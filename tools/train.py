@@ -84,7 +84,7 @@ def _start(flags: command.Values) -> None:
     source, schema, data_config = _data_settings(flags)
     command.import_tensorflow()
     from tft_keras.data import prepare
-    from tft_keras.training import Run, RunConfig, check_calibration, check_load_model, suited
+    from tft_keras.training import Run, RunConfig, check_load_model, suited
 
     Run.check_free(path)
     data = prepare(source, schema, data_config)
@@ -98,8 +98,6 @@ def _start(flags: command.Values) -> None:
     if flags.load_model:
         names = data.preprocessing.variable_names()
         check_load_model(flags.load_model, model, names, training.use_qat)
-    elif training.use_qat:
-        check_calibration(training, data.train)
     config = RunConfig(schema, data_config, model, training, source, _absolute(flags.load_model))
     if flags.compare_accuracy:
         _compare(Run(path, config), data)
@@ -108,7 +106,12 @@ def _start(flags: command.Values) -> None:
     told = flags.given_flags | {*_demo(flags)}
     if chosen := [f"{name} {value}" for name, value in chosen.items() if name not in told]:
         print(f"chosen for this table: {', '.join(chosen)}")
-    _train(run, data, flags)
+    try:
+        _train(run, data, flags)
+    except InputError:
+        # The same command, put right, shall find a free folder.
+        run.discard()
+        raise
 
 
 def _compare(run: Any, data: Any) -> None:

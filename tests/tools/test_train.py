@@ -216,3 +216,31 @@ def test_every_setting_is_a_flag_with_help():
 )
 def test_a_split_is_a_share_a_number_or_a_time(text, value):
     assert settings.value(train.FLAGS.parse([f"--test={text}"]), "test") == value
+
+
+def test_a_run_that_fails_before_its_first_step_leaves_nothing(folder, capsys):
+    arguments = _arguments(folder, "failed", "--early_stopping_patience=2", "--validation=0")
+    assert _run(*arguments) == 1
+    assert "Early stopping needs windows" in capsys.readouterr().err
+    assert not (folder / "failed").exists()
+
+
+def test_what_else_is_in_the_folder_stays(folder):
+    (folder / "mine").mkdir()
+    (folder / "mine" / "notes.txt").write_text("kept")
+    assert _run(*_arguments(folder, "mine", "--early_stopping_patience=2", "--validation=0")) == 1
+    assert [path.name for path in (folder / "mine").iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.usefixtures("tiny_model")
+def test_what_follows_from_the_table_is_told(folder, capsys):
+    """Sizes, unless a flag gives them; those of the run that weights come from go first."""
+    more = ["--nocalibrate", "--hidden_size=12", "--num_heads=3"]
+    assert _run(*_arguments(folder, "first", *more)) == 0
+    told = capsys.readouterr().out
+    assert "chosen for this table: dropout 0.3, early_stopping_patience 5" in told
+    assert "inputs made: 7 rows before" in told
+    rest = [a for a in _arguments(folder, "second") if "hidden" not in a and "heads" not in a]
+    assert _run(*rest, f"--load_model={folder / 'first'}") == 0
+    config = Run.open(folder / "second").config.model
+    assert (config.hidden_size, config.num_heads) == (12, 3)

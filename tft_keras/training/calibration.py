@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import tf_keras as keras
 
 from tft_keras import quantization
@@ -45,10 +47,10 @@ def has_unseen(model: TemporalFusionTransformer) -> bool:
 
 
 def check_calibration(training: TrainingConfig, windows: Windows) -> None:
-    """Checks that observers without ranges can get them.
+    """Checks that observers without ranges can get them; warns of fewer batches than asked for.
 
     Raises:
-        InputError: no batches are asked for, or more than there are.
+        InputError: no batches are asked for.
     """
     count = training.qat_calibration_batches
     there = windows.steps_per_epoch(training.batch_size)
@@ -59,9 +61,11 @@ def check_calibration(training: TrainingConfig, windows: Windows) -> None:
             "batches, or load_model with a quantization-aware run."
         )
     if count > there:
-        raise InputError(
-            "qat_calibration_batches is at most the number of batches in the training split, "
-            f"{there} of {training.batch_size} windows. Received: qat_calibration_batches={count}."
+        warnings.warn(
+            f"Observers are calibrated on the {there} batches of {training.batch_size} windows "
+            f"that the training split has, not on qat_calibration_batches={count}.",
+            UserWarning,
+            stacklevel=3,
         )
 
 

@@ -67,6 +67,17 @@ class Run:
                 "Go on with that run by --resume, or choose another folder."
             )
 
+    def discard(self) -> None:
+        """Removes what was written of a run that has no checkpoint; other files stay."""
+        if self.checkpoints.last() is not None:
+            return
+        for name in (_CONFIG, _PREPROCESSING, _METRICS, self.logs.name):
+            if (self.path / name).exists():
+                atomic.remove(self.path / name)
+        for folder in (self.checkpoints.folder, self.path):
+            if folder.is_dir() and not any(folder.iterdir()):
+                folder.rmdir()
+
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Run:
         """Opens a run that training wrote.
