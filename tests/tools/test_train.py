@@ -236,11 +236,11 @@ def test_what_else_is_in_the_folder_stays(folder):
 def test_what_follows_from_the_table_is_told(folder, capsys):
     """Sizes, unless a flag gives them; those of the run that weights come from go first."""
     more = ["--nocalibrate", "--hidden_size=12", "--num_heads=3"]
-    assert _run(*_arguments(folder, "first", *more)) == 0
+    assert _run(*_arguments(folder, "told", *more)) == 0
     told = capsys.readouterr().out
     assert "chosen for this table: dropout 0.3, early_stopping_patience 5" in told
     assert "inputs made: 7 rows before" in told
-    rest = [a for a in _arguments(folder, "second") if "hidden" not in a and "heads" not in a]
-    assert _run(*rest, f"--load_model={folder / 'first'}") == 0
-    config = Run.open(folder / "second").config.model
+    rest = [a for a in _arguments(folder, "told_again") if "hidden" not in a and "heads" not in a]
+    assert _run(*rest, f"--load_model={folder / 'told'}") == 0
+    config = Run.open(folder / "told_again").config.model
     assert (config.hidden_size, config.num_heads) == (12, 3)
