@@ -15,7 +15,6 @@ from tft_keras.config import ROLES, input_name
 from tft_keras.data import Preprocessing
 from tft_keras.data.derived import lag_rows
 from tft_keras.data.local_scaling import LocalScaler, is_local
-from tft_keras.data.preprocessing import RealVariable
 from tft_keras.data.scaling import scale_by, unscale_by
 from tft_keras.model import TemporalFusionTransformer
 
@@ -113,10 +112,13 @@ class _RawWindow:
         }
         self._target = self._columns["observed"][preprocessing.schema.target]
         scaler = preprocessing.target_scaler
+        self._found = {
+            name: self._statistics(preprocessing.reals[name].scaler, values)
+            for name, values in self._columns["observed"].items()
+            if is_local(preprocessing.reals[name].scaler)
+        }
         if is_local(scaler):
-            found = self._statistics(scaler, self._target)
-            self._found = found
-            now = scaler.filled(tuple(part[:, scaler.distance :] for part in found), tnp)
+            now = self._now(preprocessing.schema.target)
             # A row of the horizon is scaled as the last one before it.
             rows = np.minimum(np.arange(self._past + self._horizon), self._past - 1)
             self._rows = tuple(tf.gather(part, rows, axis=1) for part in now)
@@ -130,8 +132,7 @@ class _RawWindow:
         for role, columns in self._columns.items():
             variables = []
             for name, values in columns.items():
-                real = self._preprocessing.reals[name]
-                variables += self._variables(role, real, values)
+                variables += self._variables(role, name, values)
             if role == "observed" and self._preprocessing.derived.moves:
                 variables += self._moves()
             inputs[input_name(role, "real")] = _stacked(variables)
@@ -152,13 +153,13 @@ class _RawWindow:
         names = self._preprocessing.given_columns(role)
         return dict(zip(names, tf.unstack(values, axis=-1), strict=True))
 
-    def _variables(self, role: str, real: RealVariable, values: tf.Tensor) -> list[tf.Tensor]:
+    def _variables(self, role: str, name: str, values: tf.Tensor) -> list[tf.Tensor]:
         """Turns a column into variables, as `MissingValues.expand` does."""
+        real = self._preprocessing.reals[name]
         scaler = real.scaler
         own = values[:, -self._past :] if role == "observed" else values
         if is_local(scaler):
-            found = self._statistics(scaler, values)
-            statistics = scaler.filled(tuple(part[:, scaler.distance :] for part in found), tnp)
+            statistics = self._now(name)
         else:
             # Static columns are the same for all rows of a series and scaled over all series.
             place = tf.constant([-1]) if role == "static" else self._series
@@ -175,11 +176,16 @@ class _RawWindow:
         frames = last[:, None] + np.arange(1 - scaler.steps, 1)
         return scaler.statistics(tf.gather(values, frames, axis=1), tnp)
 
+    def _now(self, name: str) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns center and scale of a column's past rows."""
+        scaler = self._preprocessing.reals[name].scaler
+        return scaler.filled(tuple(part[:, -self._past :] for part in self._found[name]), tnp)
+
     def _moves(self) -> list[tf.Tensor]:
-        scaler = self._preprocessing.target_scaler
-        now = tuple(part[:, scaler.distance :] for part in self._found)
-        before = tuple(part[:, : self._past] for part in self._found)
-        return list(scaler.moves(now, before, tnp))
+        found = self._found[self._preprocessing.schema.target]
+        now = tuple(part[:, -self._past :] for part in found)
+        before = tuple(part[:, : self._past] for part in found)
+        return list(self._preprocessing.target_scaler.moves(now, before, tnp))
 
     def _lags(self) -> list[tf.Tensor]:
         """Returns each season's lags, as `Windows` makes them."""

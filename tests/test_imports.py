@@ -36,8 +36,9 @@ ROOMS = (
 )
 # The way of a table to its batches: each file imports from those before it only.
 DATA = (
-    *("columns", "calendar", "rows", "scaling", "local_scaling", "derived", "calibration"),
-    *("preprocessing", "fitting", "encoding", "store", "windows", "prepare", "future"),
+    *("columns", "calendar", "rows", "scaling", "segments", "local_scaling", "derived"),
+    *("calibration", "preprocessing", "fitting", "encoding", "store", "windows"),
+    *("prepare", "future"),
 )
 FILES = sorted(
     path for room in ("tft_keras", "export", "tools") for path in (ROOT / room).rglob("*.py")

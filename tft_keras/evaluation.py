@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tft_keras.data import Windows, prepare_again
+from tft_keras.data.batches import epoch_order
 from tft_keras.data.calibration import Calibration, fit_calibration
 from tft_keras.data.forecasts import Predict, forecast_batches
 from tft_keras.data.seasons import seasonal_naive
@@ -116,12 +117,12 @@ def measure(
         for name, interval in intervals.items()
     }
     for positions, forecast in forecast_batches(predict, windows, batch_size, chosen):
-        last = _naive(windows, positions, None)
+        last = _last(windows, positions)
         # A window without any past target has no baseline; it counts for none of the three.
         actual = np.where(np.isnan(last), np.nan, windows.actuals(positions))
         collected[MODEL].update(actual, forecast)
         for name, rows in baselines.items():
-            naive = _naive(windows, positions, rows)
+            naive = seasonal_naive(windows, positions, rows, last) if rows else last
             if intervals[name]:
                 scaled = windows.scale(positions, naive)[..., None]
                 naive = windows.unscale(positions, intervals[name].apply(scaled))
@@ -132,10 +133,9 @@ def measure(
     return results
 
 
-def _naive(windows: Windows, positions: np.ndarray, season: int | None) -> np.ndarray:
-    """Returns the last value, or that of a season before, (batch, horizon)."""
-    last = np.repeat(windows.last_value(positions)[:, None], windows.horizon, axis=1)
-    return seasonal_naive(windows, positions, season, last) if season else last
+def _last(windows: Windows, positions: np.ndarray) -> np.ndarray:
+    """Returns the last value as a forecast, (batch, horizon)."""
+    return np.repeat(windows.last_value(positions)[:, None], windows.horizon, axis=1)
 
 
 def _interval(windows: Windows, quantiles: Sequence[float], season: int | None) -> Calibration:
@@ -143,9 +143,11 @@ def _interval(windows: Windows, quantiles: Sequence[float], season: int | None) 
 
     The median is left as it is.
     """
-    count = min(len(windows), _INTERVAL_WINDOWS)
-    positions = np.arange(count) * len(windows) // count
-    naive = windows.scale(positions, _naive(windows, positions, season))
+    positions = epoch_order(len(windows), None, 0, _INTERVAL_WINDOWS)
+    naive = _last(windows, positions)
+    if season:
+        naive = seasonal_naive(windows, positions, season, naive)
+    naive = windows.scale(positions, naive)
     forecasts = np.repeat(naive[..., None], len(quantiles), axis=-1)
     known = np.where(np.isnan(naive), np.nan, windows.targets(positions))
     errors = fit_calibration(tuple(quantiles), forecasts, known, np.inf)

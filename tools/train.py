@@ -84,7 +84,7 @@ def _start(flags: command.Values) -> None:
     source, schema, data_config = _data_settings(flags)
     command.import_tensorflow()
     from tft_keras.data import prepare
-    from tft_keras.training import Run, RunConfig, check_load_model, suited
+    from tft_keras.training import NonFiniteLossError, Run, RunConfig, check_load_model, suited
 
     Run.check_free(path)
     data = prepare(source, schema, data_config)
@@ -108,6 +108,8 @@ def _start(flags: command.Values) -> None:
         print(f"chosen for this table: {', '.join(chosen)}")
     try:
         _train(run, data, flags)
+    except NonFiniteLossError:
+        raise
     except InputError:
         # The same command, put right, shall find a free folder.
         run.discard()

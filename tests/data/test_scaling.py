@@ -6,13 +6,17 @@ import pandas as pd
 import pytest
 
 from tft_keras.data import Schema, prepare
-from tft_keras.data.scaling import Scaler, fit_scaler
+from tft_keras.data.scaling import Scaler, fit_scaler, unscale_by
 from tft_keras.errors import InputError
 
 from .tables import SMALL
 
 VALUES = np.array([1.0, 2, np.nan, 4, 9])
 ALL = np.array(-1)
+
+
+def _unscaled(scaler, values, series):
+    return unscale_by(values, *scaler.parameters(series), scaler.log1p)
 
 
 def test_standard():
@@ -71,13 +75,13 @@ def test_inverse_undoes_forward(method, offsets, log1p):
     scaler = Scaler.from_dict(json.loads(json.dumps(scaler.to_dict())))
     series = np.array([0, 0, 1, 1, -1])
     scaled = scaler.forward(VALUES, series)
-    np.testing.assert_allclose(scaler.inverse(scaled, series), VALUES, rtol=1e-12)
+    np.testing.assert_allclose(_unscaled(scaler, scaled, series), VALUES, rtol=1e-12)
 
 
 def test_log1p_is_scaled_after_the_logarithm():
     scaler = fit_scaler(np.expm1([0.0, 2.0]), None, "standard", log1p=True)
     np.testing.assert_allclose(scaler.forward(np.expm1([3.0]), ALL), [2.0])
-    assert np.isfinite(scaler.inverse(np.array([1e6]), ALL)).all()
+    assert np.isfinite(_unscaled(scaler, np.array([1e6]), ALL)).all()
 
 
 def test_a_constant_series_is_not_scaled_by_the_size_of_its_neighbours():
@@ -90,7 +94,7 @@ def test_a_constant_series_is_not_scaled_by_the_size_of_its_neighbours():
     logged = fit_scaler(values, np.array([0, 50, 100, 150]), "standard", log1p=True)
     np.testing.assert_allclose(logged.series_scale[0], np.log1p(big).std())
     # Far out in scaled units, a forecast of fives stays near five.
-    assert np.abs(scaler.inverse(np.array([4.0, -4.0]), np.array([0, 0])) - 5).max() < 3
+    assert np.abs(_unscaled(scaler, np.array([4.0, -4.0]), np.array([0, 0])) - 5).max() < 3
 
 
 @pytest.mark.parametrize(

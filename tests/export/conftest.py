@@ -12,6 +12,7 @@ import tf_keras as keras
 from export.exporting import ExportOptions, export_run
 from tests import runs
 from tft_keras import quantization
+from tft_keras.data.calibration import Calibration
 from tft_keras.training import Run, build_model
 from tft_keras.training.state import TrainingState
 
@@ -35,6 +36,9 @@ def finished_run(folder, quantized: bool, calibrated: bool = True) -> Run:
     run.checkpoints.folder.mkdir(parents=True)
     run.checkpoints.save_final(model, 1)
     run.write_metrics(TrainingState())
+    # Large enough that what leaves it out is seen.
+    calibration = Calibration(((-0.5, 0.25, 0.5), (-0.75, 0.0, 0.25), (-0.25, -0.25, 1.0)))
+    run.write_preprocessing(dataclasses.replace(data.preprocessing, calibration=calibration))
     return run
 
 

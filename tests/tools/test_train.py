@@ -226,10 +226,10 @@ def test_a_run_that_fails_before_its_first_step_leaves_nothing(folder, capsys):
 
 
 def test_what_else_is_in_the_folder_stays(folder):
-    (folder / "mine").mkdir()
-    (folder / "mine" / "notes.txt").write_text("kept")
+    (folder / "mine" / "logs").mkdir(parents=True)
+    (folder / "mine" / "logs" / "notes.txt").write_text("kept")
     assert _run(*_arguments(folder, "mine", "--early_stopping_patience=2", "--validation=0")) == 1
-    assert [path.name for path in (folder / "mine").iterdir()] == ["notes.txt"]
+    assert [path.name for path in (folder / "mine").rglob("*")] == ["logs", "notes.txt"]
 
 
 @pytest.mark.usefixtures("tiny_model")

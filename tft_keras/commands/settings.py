@@ -68,7 +68,8 @@ def flatten(content: dict[str, Any]) -> dict[str, Any]:
         elif name == "source":
             settings["parquet_file"] = value
         elif isinstance(value, dict):
-            settings |= value
+            before = {"data": DataConfig, "training": TrainingConfig}.get(name, Config).BEFORE
+            settings |= before | value
         else:
             settings[name] = value
     return settings

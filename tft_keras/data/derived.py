@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import numpy as np
+
+from tft_keras.config import Config
 
 # What the target's center and scale at each row are kept as, beside the columns.
 STATISTICS = "target_statistics"
@@ -27,7 +28,7 @@ def lag_rows(season: int, encoder_steps: int, horizon: int) -> np.ndarray:
 
 
 @dataclasses.dataclass(frozen=True)
-class Derived:
+class Derived(Config):
     """The derived inputs of a run, by name; they follow the table's own of their role and kind.
 
     Args:
@@ -57,13 +58,3 @@ class Derived:
     def lag_names(self, role: str) -> list[str]:
         """Returns the names of a role's real-valued ones that are computed for each window."""
         return [f"{rows} rows before" for rows in self.lags] if role == "known" else []
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the names as plain JSON values."""
-        values = dataclasses.asdict(self)
-        return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Derived:
-        """Makes them from `to_dict`'s result."""
-        return cls(**{name: tuple(v) if isinstance(v, list) else v for name, v in values.items()})

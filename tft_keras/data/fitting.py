@@ -17,6 +17,7 @@ from tft_keras.data.local_scaling import fit_local_scaler
 from tft_keras.data.preprocessing import Preprocessing, RealVariable
 from tft_keras.data.scaling import Scaler, fit_scaler
 from tft_keras.data.schema import Schema
+from tft_keras.data.segments import first_of_segment
 from tft_keras.data.table import Table
 from tft_keras.data.times import NANOSECONDS
 from tft_keras.data.vocabulary import Vocabulary
@@ -130,16 +131,12 @@ class Fitting(Fit):
     def real(self, column: str, role: str, values: np.ndarray) -> RealVariable:
         if role == "target":
             fitted = self._target(column, values)
+        elif role == "static":
+            fitted = _fit_real(column, values[self._rows.series], None, self._config)
+        elif role == "observed" and self._local and self._config.local_observed:
+            fitted = self._local_variable(column, values)
         else:
-            static = role == "static"
-            if role == "observed" and self._local and self._config.local_observed:
-                return self._keep(column, self._local_variable(column, values))
-            values = values[self._rows.series] if static else self._rows.take(values)
-            offsets = self._offsets if not static else None
-            fitted = _fit_real(column, values, offsets, self._config)
-        return self._keep(column, fitted)
-
-    def _keep(self, column: str, fitted: RealVariable) -> RealVariable:
+            fitted = _fit_real(column, self._rows.take(values), self._offsets, self._config)
         self._reals[column] = fitted
         return fitted
 
@@ -233,7 +230,7 @@ class Fitting(Fit):
             calendar = (*calendar, holiday_input(step, config.holidays))
         lags = ()
         if config.lags == "auto":
-            age = rows - layout.first_of_segment(rows)
+            age = rows - first_of_segment(layout.segments, rows)
             lags = tuple(s for s in step.seasons if len(age) and np.mean(age >= s) >= _LAGGED)
         moved = sorted(own & {LEVEL_MOVED, SPREAD_MOVED})
         if self._local and moved:

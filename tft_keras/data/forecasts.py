@@ -73,15 +73,15 @@ def interpolated(
         InputError: one of them lies outside.
     """
     outside = [q for q in asked if not trained[0] <= q <= trained[-1]]
-    if outside or not len(asked):
+    if outside:
         raise InputError(
             f"Quantiles are interpolated between those trained, {trained[0]:g} and "
-            f"{trained[-1]:g}. Received: {', '.join(f'{q:g}' for q in outside) or 'none'}. "
+            f"{trained[-1]:g}. Received: {', '.join(f'{q:g}' for q in outside)}. "
             "Ask for others, or train with more quantiles."
         )
-    upper = np.clip(np.searchsorted(trained, asked), 1, max(len(trained) - 1, 1))
     if len(trained) == 1:
         return forecast
+    upper = np.clip(np.searchsorted(trained, asked), 1, len(trained) - 1)
     known = np.asarray(trained, np.float64)
     weight = (np.asarray(asked) - known[upper - 1]) / (known[upper] - known[upper - 1])
     low, high = forecast[..., upper - 1], forecast[..., upper]

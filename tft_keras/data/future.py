@@ -14,6 +14,7 @@ from tft_keras.data.layout import Layout, lay_out
 from tft_keras.data.prepare import scaling_places, series_table
 from tft_keras.data.preprocessing import Preprocessing
 from tft_keras.data.rows import Rows
+from tft_keras.data.segments import first_of_segment
 from tft_keras.data.series import Series, describe_series
 from tft_keras.data.store import store_in_memory
 from tft_keras.data.table import open_table
@@ -81,8 +82,7 @@ def _origins(
     begin = layout.offsets[:-1]
     rows = np.where(np.isnan(target), -1, np.arange(layout.rows))
     last = np.maximum.reduceat(rows, begin)
-    segments = layout.segments
-    segment = segments[np.searchsorted(segments, last, side="right") - 1]
+    segment = first_of_segment(layout.segments, last)
     past = np.where(last >= begin, last + 1 - segment, 0)
     skipped = [
         Skipped(layout.series.names[place], int(past[place]), encoder_steps)
@@ -118,7 +118,7 @@ def _cut(
     """
     horizon = there.shape[1]
     series = layout.series_of(origins - 1)
-    first = np.maximum(layout.first_of_segment(origins - 1), origins - past)
+    first = np.maximum(first_of_segment(layout.segments, origins - 1), origins - past)
     lengths = origins - first + horizon
     offsets = np.append(0, np.cumsum(lengths))
     rows = np.arange(offsets[-1]) + np.repeat(first - offsets[:-1], lengths)

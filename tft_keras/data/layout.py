@@ -59,10 +59,6 @@ class Layout:
         """Returns the series that rows belong to."""
         return np.searchsorted(self.offsets, rows, side="right") - 1
 
-    def first_of_segment(self, rows: np.ndarray) -> np.ndarray:
-        """Returns the first row of the run of rows without a gap that each row is in."""
-        return self.segments[np.searchsorted(self.segments, rows, side="right") - 1]
-
     def describe(self, row: int) -> str:
         """Returns the series, time and row in the table of a row that is in it, for messages."""
         source = row if self.order is None else int(self.order[row])

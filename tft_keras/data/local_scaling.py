@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from tft_keras.data.segments import first_of_segment
+
 # Rows whose frames are computed at once: they stay in a processor's cache.
 _CHUNK_VALUES = 1 << 16
 # Rows looked at to fit the least spreads.
@@ -108,7 +110,7 @@ class LocalScaler:
         values = np.log1p(values) if self.log1p else values
         padded = np.concatenate([np.full(self.steps - 1, np.nan), values])
         frames = np.lib.stride_tricks.sliding_window_view(padded, self.steps)
-        first = segments[np.searchsorted(segments, chosen, side="right") - 1]
+        first = first_of_segment(segments, chosen)
         # How many of a row's frame lie before its run of rows.
         outside = np.maximum(self.steps - 1 - (chosen - first), 0)
         place = np.arange(self.steps)
@@ -128,7 +130,7 @@ class LocalScaler:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Returns the statistics of the rows `distance` earlier, NaN before a run of rows."""
         rows = np.arange(len(statistics[0]))
-        first = segments[np.searchsorted(segments, rows, side="right") - 1]
+        first = first_of_segment(segments, rows)
         earlier = rows - self.distance
         there = earlier >= first
         center, spread = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from tft_keras.data import calendar, columns
@@ -87,7 +89,7 @@ class Rows:
         """Returns a real-valued calendar input, (rows,) float64."""
         return calendar.wave(name, self._clock)
 
-    @property
+    @functools.cached_property
     def _clock(self) -> np.ndarray:
         return self.layout.axis.wall_clock(self.layout.times)
 

@@ -65,22 +65,17 @@ class Scaler:
         series = xp.where(series < 0, len(self.series_center), series)
         return tuple(xp.take(xp.asarray(table), series) for table in tables)
 
-    def forward(self, values: Any, series: Any, xp: Any = np) -> Any:
+    def forward(self, values: np.ndarray, series: np.ndarray) -> np.ndarray:
         """Scales values.
 
         Args:
             values: float64; NaN stays NaN.
             series: of each value, in a shape that broadcasts to `values`.
-            xp: the array library.
 
         Returns:
             float64, the shape of `values`.
         """
-        return scale_by(values, *self.parameters(series, xp), self.log1p, xp)
-
-    def inverse(self, values: Any, series: Any, xp: Any = np) -> Any:
-        """Undoes `forward`, in float64."""
-        return unscale_by(values, *self.parameters(series, xp), self.log1p, xp)
+        return scale_by(values, *self.parameters(series), self.log1p)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the numbers as plain JSON values."""

@@ -15,6 +15,7 @@ from tft_keras.data import batches
 from tft_keras.data.derived import lag_rows
 from tft_keras.data.preprocessing import Preprocessing
 from tft_keras.data.scaling import scale_by, unscale_by
+from tft_keras.data.segments import first_of_segment
 from tft_keras.data.store import Store
 from tft_keras.errors import InputError
 
@@ -258,7 +259,7 @@ class Windows:
         """Returns the times of `history`, (batch, steps), extrapolated where it has no rows."""
         origins = self._first_rows(positions)[:, None] + self.encoder_steps
         rows, axis = origins + np.arange(-steps, 0), self.store.series.axis
-        valid = rows >= self._first_of_segment(origins)
+        valid = rows >= first_of_segment(self.store.series.segments, origins - 1)
         before = np.repeat(self.store.times[origins], steps, axis=1)
         extrapolated = axis.advance(before, np.arange(-steps, 0))
         return axis.datetimes(np.where(valid, self.store.times[np.maximum(rows, 0)], extrapolated))
@@ -355,13 +356,9 @@ class Windows:
         return values[(starts + self.encoder_steps)[:, None] + np.arange(self.horizon)]
 
     def _past_target(self, rows: np.ndarray, origins: np.ndarray) -> np.ndarray:
-        valid = (rows >= self._first_of_segment(origins)) & (rows < origins)
+        first = first_of_segment(self.store.series.segments, origins - 1)
+        valid = (rows >= first) & (rows < origins)
         return np.where(valid, self.store.target[np.where(valid, rows, 0)], np.nan)
-
-    def _first_of_segment(self, origins: np.ndarray) -> np.ndarray:
-        """Returns the first row of the run of rows without a gap before each origin."""
-        segments = self.store.series.segments
-        return segments[np.searchsorted(segments, origins - 1, side="right") - 1]
 
 
 def _pieces(matrix: np.ndarray, starts: np.ndarray, steps: int) -> np.ndarray:

@@ -68,15 +68,13 @@ class Run:
             )
 
     def discard(self) -> None:
-        """Removes what was written of a run that has no checkpoint; other files stay."""
+        """Removes what `create` wrote, if there is no checkpoint; all other files stay."""
         if self.checkpoints.last() is not None:
             return
-        for name in (_CONFIG, _PREPROCESSING, _METRICS, self.logs.name):
-            if (self.path / name).exists():
-                atomic.remove(self.path / name)
-        for folder in (self.checkpoints.folder, self.path):
-            if folder.is_dir() and not any(folder.iterdir()):
-                folder.rmdir()
+        for name in (_CONFIG, _PREPROCESSING):
+            atomic.remove(self.path / name)
+        if not any(self.path.iterdir()):
+            self.path.rmdir()
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Run:

@@ -140,9 +140,8 @@ def _fit(
 
 def _calibrate(run: Run, windows: Windows, model: TemporalFusionTransformer) -> None:
     """Fits the calibration on windows evenly spaced over the validation split."""
-    count = min(len(windows), _CALIBRATION_WINDOWS)
     forecasts, targets = [], []
-    for inputs, part in windows.batches(256, windows_per_epoch=count):
+    for inputs, part in windows.batches(256, windows_per_epoch=_CALIBRATION_WINDOWS):
         forecasts.append(model.predict_on_batch(inputs))
         targets.append(part)
     independent = max(windows.series_count(), len(windows) / windows.horizon)
